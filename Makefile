@@ -9,8 +9,8 @@ READY := $(VENV)/.ready
 
 .PHONY: demo test check-long audit lint tests setup results benchmark fuzz picture clean
 
-demo: setup  ## tune the example on real digits, and show the recipe
-	@$(BIN)/autoaccel tune examples/digits_cnn.py --budget 5m || [ $$? -eq 1 ]
+demo: setup  ## tune an example whose steps wait for data, and show the recipe
+	@$(BIN)/autoaccel tune examples/image_pipeline.py --budget 5m || [ $$? -eq 1 ]
 
 test: lint tests  ## everything that CI checks
 

@@ -17,7 +17,8 @@ from pathlib import Path
 STRAIGHT_LINE = "session/tuning.py"
 MAX_LINES = 40  # in a function's body, without its docstring
 WAY_DOWN = "session"  # the room through whose functions a reader of `tune()` walks down
-PORT = "runtime/script"  # where a script's own training is reached
+PORT = ("records/seen.py", "workers/processes.py")  # where a user's training is told to be a script or not
+SERVES_SCRIPTS = "runtime/script"  # where it is known to be one
 STARTS_RANKS = ("workers", "export", "runtime/ranks.py", "runtime/script")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -109,9 +110,14 @@ def _asks_for_script(node: ast.AST) -> bool:
         return any(name == "Script" for name in _names(node.args[1]))
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
         return _last(node.left) == "script"
-    tested = node.test if isinstance(node, (ast.If, ast.IfExp, ast.While)) else None
-    parts = tested.values if isinstance(tested, ast.BoolOp) else [tested]
-    return any(_last(part) in ("script", "is_script") for part in parts)
+    if isinstance(node, ast.BoolOp):
+        return any(map(_is_script, node.values))
+    return isinstance(node, (ast.If, ast.IfExp, ast.While)) and _is_script(node.test)
+
+
+def _is_script(node: ast.AST) -> bool:
+    """Return whether the truth of this is that of a script that is there."""
+    return _last(node) in ("script", "is_script")
 
 
 def _last(node: ast.AST | None) -> str:
@@ -206,9 +212,11 @@ def figures(root: Path) -> Iterator[tuple[str, str]]:
     in_session = [path for path in trees if path.startswith(f"{WAY_DOWN}/") and not path.endswith("__init__.py")]
     yield f"modules of {WAY_DOWN}/", f"{len(in_session)}"
     yield "names of ours from tune() downwards", f"{len(words_below_tune(trees))}"
-    asking = {path: asks_for_script(tree) for path, tree in trees.items() if not path.startswith(PORT)}
-    asking = {path: count for path, count in asking.items() if count}
-    yield f"is it a script, outside {PORT}/", f"{sum(asking.values())} times in {len(asking)} modules"
+    asking = {path: asks_for_script(tree) for path, tree in trees.items() if not path.startswith(SERVES_SCRIPTS)}
+    asking = {path: count for path, count in asking.items() if count and path not in PORT}
+    yield "is it a script, outside of the port", f"{sum(asking.values())} times in {len(asking)} modules"
+    for path, count in asking.items():
+        yield "", f"{path}: {count}"
     ranks = [path for path, tree in trees.items() if not path.startswith(STARTS_RANKS) and names_ranks(tree)]
     yield "modules that name ranks elsewhere", f"{len(ranks)}"
     pairs = held_in_turn(trees)

@@ -93,7 +93,7 @@ class Observations:
     @property
     def updates_itself(self) -> bool:
         """Whether it is a script that makes its updates itself: no phase is known to be theirs."""
-        return self.training is not None and self.training.script is not None and self.training.script.updates_itself
+        return self.training is not None and self.training.seen.updates_itself
 
     @property
     def on_gpu(self) -> bool:

@@ -108,17 +108,17 @@ def workload_of(parsed: argparse.Namespace) -> Workload:
     Raises:
         BadRequestError: If it is a script, and the command has no use for one.
     """
-    from autoaccel.records.workload import Script
-    from autoaccel.session.workloads import find_module, find_workload, with_stdin
+    from autoaccel.session.workloads import find_module, find_script, find_workload, with_stdin
 
     module, stdin = getattr(parsed, "module", None), getattr(parsed, "stdin", None)
     if (module is None) == (parsed.model is None):
         raise BadRequestError("name either a Python file or -m MODULE.")
     if module is not None:
         return with_stdin(find_module(module, parsed.arguments), stdin)
-    workload = with_stdin(find_workload(parsed.model, parsed.arguments, getattr(parsed, "script", False)), stdin)
-    if isinstance(workload, Script) and not hasattr(parsed, "script"):
-        raise BadRequestError(
+    find = find_script if getattr(parsed, "script", False) else find_workload
+    workload = with_stdin(find(parsed.model, parsed.arguments), stdin)
+    if not hasattr(parsed, "script"):
+        workload.must_be_function(
             f"{parsed.model}: must define a function build(). `autoaccel {parsed.command}` cannot use a script; tune, "
             "advise, run and verify can."
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autoaccel.cli.common import (
     EXIT_FASTER,
@@ -14,8 +15,10 @@ from autoaccel.cli.common import (
     make_console,
     use_of,
 )
-from autoaccel.errors import BadRequestError
 from autoaccel.text import say
+
+if TYPE_CHECKING:
+    from autoaccel.records.workload import Workload
 
 
 def add_run(commands: Commands) -> None:
@@ -37,28 +40,26 @@ def add_run(commands: Commands) -> None:
     run.set_defaults(handler=_run)
 
 
-def _check_no_options(parsed: argparse.Namespace) -> None:
-    """Refuse what only our own loop could do: a script saves what it likes, and has its own seed."""
+def _check_options(parsed: argparse.Namespace, workload: Workload) -> None:
+    """Refuse for a script what only our own loop could do: it saves what it likes, and has its own seed."""
     given = {"--seed": parsed.seed, "--save": parsed.save, "--checkpoint": parsed.checkpoint,
              "--max-restarts": parsed.max_restarts, "--explain": parsed.explain}  # fmt: skip
     if refused := [option for option, value in given.items() if value]:
-        raise BadRequestError(f"{', '.join(refused)} cannot be used with a script: pass its own options after --.")
+        workload.must_be_function(f"{', '.join(refused)} cannot be used with a script: pass its own options after --.")
 
 
 def _run(parsed: argparse.Namespace) -> int:
     from autoaccel.commands.running import TrainingOptions, check_checkpoint, explain_shares, train_with_recipe
-    from autoaccel.commands.scripts import run_script
+    from autoaccel.commands.scripts import become_script
     from autoaccel.records.files import check_output
-    from autoaccel.records.workload import Script
     from autoaccel.report.tables import print_shares
     from autoaccel.report.terminal import print_training
     from autoaccel.units import MAX_SEED, check_range, parse_duration
 
     use = use_of(parsed)
     recipe = use.recipe
-    if isinstance(use.workload, Script):
-        _check_no_options(parsed)
-        run_script(use)
+    _check_options(parsed, use.workload)
+    become_script(use)
     save, checkpoint = (Path(file) if file else None for file in (parsed.save, parsed.checkpoint))
     for option, file in (("--save", save), ("--checkpoint", checkpoint)):
         if file is not None:

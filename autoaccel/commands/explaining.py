@@ -26,7 +26,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.by_hand import ByHand, ChangedFile, Explanation, Unplaced
 from autoaccel.records.files import MAX_SOURCE_BYTES, read_text
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Value, changed, format_value
 from autoaccel.records.workload import Script
 from autoaccel.space.knobs import KNOBS, Knob, KnobContext, find_knob
@@ -49,9 +49,8 @@ def explain(use: RecipeUse) -> Explanation:
     Raises:
         BadRequestError: If the recipe is for no script, or a value is no word.
     """
-    recipe, script = use.recipe, use.workload
-    if recipe.script is None or not isinstance(script, Script):
-        raise BadRequestError(f"{use.file}: made for a file whose build() returns a Training, not for a script.")
+    refusal = f"{use.file}: made for a file whose build() returns a Training, not for a script."
+    recipe, script, seen = use.recipe, use.workload.must_be_script(refusal), use.recipe.seen.must_be_script(refusal)
     better = changed(recipe.settings, recipe.baseline.settings)
     context = _context_here(use)
     variables: dict[str, str] = {}
@@ -75,7 +74,7 @@ def explain(use: RecipeUse) -> Explanation:
     command = (*(f"{name}={text}" for name, text in variables.items()), *prefix, *_program(script), *arguments)
     # What a launcher starts lies where it was started.
     path = Path(script.folder, "train.py") if script.is_launcher else Path(script.path)
-    files, unplaced = _changes(path, recipe.script, lines)
+    files, unplaced = _changes(path, seen, lines)
     told = {setting for line in unplaced for setting in line.setting.split(", ")}
     also = tuple(line for line in lines if line.by_hand.also and line.setting not in told)
     source = _read(path, {}) if unplaced else None

@@ -13,7 +13,7 @@ from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.options import TuneOptions, as_arguments
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, format_value
-from autoaccel.records.workload import Script, Workload
+from autoaccel.records.workload import Workload
 from autoaccel.space.domains import check_recipe_here
 from autoaccel.space.knobs.arguments import PREFIX, changed_arguments, flag_of, is_given
 from autoaccel.text import shell_command, shell_word
@@ -50,16 +50,12 @@ def as_said_of_place(use: RecipeUse, in_place: bool) -> RecipeUse:
     Raises:
         BadRequestError: If the recipe was made there, and they do not say so.
     """
-    script = use.recipe.script
-    if script is None or script.in_place == in_place:
-        return use
-    if not in_place:
+    if use.recipe.in_place and not in_place:
         raise BadRequestError(
             f"{use.file}: made in the script's own folder, where each training would write. To measure there, add "
             "--in-place."
         )
-    script = msgspec.structs.replace(script, in_place=True)
-    return use._replace(recipe=msgspec.structs.replace(use.recipe, script=script))
+    return use._replace(recipe=msgspec.structs.replace(use.recipe, script=use.recipe.seen.changed(in_place=in_place)))
 
 
 def with_named_arguments(use: RecipeUse, named: Collection[str], say: Callable[[str], None]) -> RecipeUse:
@@ -76,17 +72,15 @@ def with_named_arguments(use: RecipeUse, named: Collection[str], say: Callable[[
     Raises:
         BadRequestError: If the recipe sets one that is neither named nor given, or does not set one that is named.
     """
-    recipe, script = use.recipe, use.workload
-    if not isinstance(script, Script):
-        if named:
-            raise BadRequestError("--arg: for a script only; build() has no arguments that a recipe sets.")
-        return use
-    found = changed_arguments(recipe.settings, recipe.baseline.settings)
+    recipe = use.recipe
+    if named:
+        use.workload.must_be_script("--arg: for a script only; build() has no arguments that a recipe sets.")
+    found = use.workload.settable(changed_arguments(recipe.settings, recipe.baseline.settings))
     if unknown := [name for name in named if name not in found]:
         name, sets = shell_word(unknown[0]), shell_command(found) or "none"
         raise BadRequestError(f"--arg {name}: {use.file} does not set this argument. It sets: {sets}.")
     unnamed = {name: value for name, value in found.items() if name not in named}
-    for name in [name for name in unnamed if is_given(name, script.arguments)]:
+    for name in [name for name in unnamed if is_given(name, use.workload.arguments)]:
         say(f"{flag_of(name)} is as you give it; the recipe has {format_value(unnamed.pop(name))}.")
     if added := {name: value for name, value in unnamed.items() if value is not False}:
         sets = shell_command(f"{name}={format_value(value)}" for name, value in added.items())

@@ -15,9 +15,9 @@ from autoaccel.records.profile import Profile
 from autoaccel.records.ranks import RankPlacement
 from autoaccel.records.rates import Rates
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, UpdatesCompared, UpdatesRecorded
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
-from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.records.workload import Script, TrainingFacts, Workload
 
 # --- what a worker is told ---------------------------------------------------------------------------------
 
@@ -84,6 +84,16 @@ class WorkerSpec(Record, frozen=True):
     # Folder that stands for "/": in it lies a copy of a script's working folder, in which it works. None: its own.
     scratch: str | None = None
     covered: bool = False  # whether all that a script writes goes with its process
+
+    @property
+    def launcher(self) -> Script | None:
+        """The launcher that a worker is to be; None if it is to be a program of ours."""
+        return self.workload.launcher if self.workload is not None else None
+
+    @property
+    def served_by(self) -> str:
+        """The module of ours whose main() does the task."""
+        return self.workload.served_by if self.workload is not None else "runtime.worker"
 
 
 LONG_STEP_SECONDS = 0.3

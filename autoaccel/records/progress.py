@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.base import Record
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison, Trial
 from autoaccel.records.workload import Direction

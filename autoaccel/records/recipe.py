@@ -26,7 +26,7 @@ from autoaccel.records.machine import Machine
 from autoaccel.records.messages import ModelSize
 from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.progress import StageName
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts, Seen, seen_of
 from autoaccel.records.settings import Settings, Value, changed, format_value
 from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import UntypedWorkload, Workload, with_workload_type
@@ -177,9 +177,14 @@ class Recipe(Record, frozen=True):
     script: ScriptFacts | None = None  # what was seen of the script, if it was made for one
 
     @property
+    def seen(self) -> Seen:
+        """What answers whatever differs between a script and what build() returns."""
+        return seen_of(self.script)
+
+    @property
     def in_place(self) -> bool:
         """Whether trainings worked in the script's own folder while it was measured."""
-        return self.script is not None and self.script.in_place
+        return self.seen.in_place
 
     @property
     def is_baseline(self) -> bool:

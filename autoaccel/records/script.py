@@ -1,14 +1,9 @@
-"""ScriptFacts: what a training script was seen to do in its first steps, as data."""
+"""What a training script is seen to have: models, optimizers, loaders, other trainings, arguments; as data."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Meta
-
 from autoaccel.records.base import Record
-from autoaccel.records.bounds import Count, PositiveSeconds, Seconds
-from autoaccel.records.script_metric import MetricSource
+from autoaccel.records.bounds import Count
 from autoaccel.records.settings import Value
 
 
@@ -80,40 +75,3 @@ class ScriptArgument(Record, frozen=True):
 
 DOUBLE_BACKWARD = "differentiates its gradients"
 """What a script does that asks for gradients with a graph of their own, as a gradient penalty does."""
-
-
-class ScriptFacts(Record, frozen=True):
-    """What a script was seen to do in its first steps, without any setting applied."""
-
-    models: tuple[SeenModel, ...]
-    optimizers: tuple[SeenOptimizer, ...]  # in the order of their first steps
-    loaders: tuple[SeenLoader, ...]
-    cycle: tuple[Count, ...]  # whose calls make one step, as indices of `optimizers`
-    device: str  # of the parameters that are trained
-    step_seconds: PositiveSeconds  # the median of those seen
-    steps_seen: Count
-    steps_per_epoch: Count | None  # None: no loader with a length feeds it
-    planned_steps: Count | None  # None: it could not be read
-    planned_from: str = ""  # what that was read from, such as "range(epochs) in train.py:48, 30 batches an epoch"
-    has_loss: bool = False  # whether backward() is called on one number
-    does: tuple[str, ...] = ()  # what it does already, in the user's words: "autocast to bfloat16", "seeds torch"
-    backwards: Count = 1  # calls of backward() in a step
-    parsed: dict[str, str] = {}  # numbers and words that its argument parser has found, by name with dashes
-    arguments: tuple[ScriptArgument, ...] = ()  # that are tuned
-    metric: MetricSource | None = None  # where it says how good its model is; None: its training loss does
-    evaluations: Count = 0  # steps, of those seen, beside an evaluation or a checkpoint: they are not measured
-    seen_seconds: Seconds = 0.0  # that the steps seen took, with what lay between them
-    other_seconds: Seconds = 0.0  # of them, beside training: an evaluation, a checkpoint, a rollout
-    growth: Annotated[float, Meta(ge=1, le=1e9)] = 1.0  # of the time of a step over those seen, the last over the first
-    others: tuple[OtherTraining, ...] = ()
-    writes: tuple[str, ...] = ()  # what it made or wrote outside of its working folder
-    in_place: bool = False  # whether its trials work in its own folder instead of a copy
-    updates_itself: bool = False  # whether it makes its updates by hand, without an optimizer of torch's
-    ranks: Count = 1  # processes that train together, started by its launcher
-    calls_models: bool = True  # whether it calls modules to train them; some call only their forward()
-
-    @property
-    def loader(self) -> SeenLoader | None:
-        """The loader whose batches are trained on; None if there is none, or several."""
-        feeding = [loader for loader in self.loaders if loader.feeds]
-        return feeding[0] if len(feeding) == 1 else None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, NoReturn
 
 import msgspec
 
+from autoaccel.errors import BadRequestError
 from autoaccel.records.base import Record
 from autoaccel.records.bounds import Count
-from autoaccel.records.script import ScriptFacts
-from autoaccel.records.settings import Settings
+from autoaccel.records.seen import ScriptFacts, Seen, seen_of
+from autoaccel.records.settings import Settings, Value
 
 DEFAULT_ENTRY = "build"
 """What the function that returns a Training is called unless the user names another."""
@@ -18,7 +20,54 @@ DEFAULT_ENTRY = "build"
 Direction = Literal["maximize", "minimize"]
 
 
-class BuildFunction(Record, frozen=True, tag="build"):
+class CalledFunction(Record, frozen=True):
+    """A function that returns a Training, which workers of ours call: what any has."""
+
+    stdin: ClassVar[str] = ""
+    """The file that its standard input is: it has none."""
+    folder: ClassVar[str] = ""
+    """The folder that it is run in: that of whoever calls it."""
+    launcher: ClassVar[None] = None
+    """What starts the processes that train: nothing but workers of ours."""
+    served_by: ClassVar[str] = "runtime.worker"
+    """The module whose main() does the tasks of a worker."""
+
+    @property
+    def part(self) -> str:
+        """What of the file is trained: the function's name."""
+        return DEFAULT_ENTRY
+
+    @property
+    def start(self) -> str:
+        """What happens when it is started, as a clause in the past tense."""
+        return f"{self.part}() was called"
+
+    @property
+    def however_typed(self) -> CalledFunction:
+        """The same, whatever a person has typed to name it."""
+        return self
+
+    def target(self, file: str) -> list[str]:
+        """Return how a command names it, given how it names the file."""
+        return [file if self.part == DEFAULT_ENTRY else f"{file}:{self.part}"]
+
+    def settable(self, arguments: Mapping[str, Value]) -> dict[str, Value]:
+        """Return those of some arguments that a recipe may set: none, because what is in its sys.argv is no setting."""
+        return {}
+
+    def must_be_script(self, refusal: str) -> NoReturn:
+        """Refuse it where something is for scripts only.
+
+        Raises:
+            BadRequestError: With these words.
+        """
+        raise BadRequestError(refusal)
+
+    def must_be_function(self, refusal: str) -> None:
+        """Accept it where something is for functions only."""
+
+
+class BuildFunction(CalledFunction, frozen=True, tag="build"):
     """A function in a Python file that returns a Training."""
 
     path: str  # absolute
@@ -31,46 +80,13 @@ class BuildFunction(Record, frozen=True, tag="build"):
         """What of the file is trained: the function's name."""
         return self.entry
 
-    @property
-    def stdin(self) -> str:
-        """The file that its standard input is: it has none."""
-        return ""
 
-    @property
-    def start(self) -> str:
-        """What happens when it is started, as a clause in the past tense."""
-        return f"{self.entry}() was called"
-
-    def target(self, file: str) -> list[str]:
-        """Return how a command names it, given how it names the file."""
-        return [file if self.entry == DEFAULT_ENTRY else f"{file}:{self.entry}"]
-
-
-class PickledFunction(Record, frozen=True, tag="pickled"):
+class PickledFunction(CalledFunction, frozen=True, tag="pickled"):
     """A function that returns a Training, pickled by value, from a notebook or a program."""
 
     path: str  # absolute
     sha256: str
     arguments: tuple[str, ...] = ()  # what the function sees in sys.argv[1:]
-
-    @property
-    def part(self) -> str:
-        """What of the file is trained: as for a file with one function."""
-        return DEFAULT_ENTRY
-
-    @property
-    def stdin(self) -> str:
-        """The file that its standard input is: it has none."""
-        return ""
-
-    @property
-    def start(self) -> str:
-        """What happens when it is started, as a clause in the past tense."""
-        return f"{DEFAULT_ENTRY}() was called"
-
-    def target(self, file: str) -> list[str]:
-        """Return how a command names it, given how it names the file."""
-        return [file]
 
 
 _LAUNCHERS = frozenset({"torchrun", "accelerate"})
@@ -89,10 +105,23 @@ class Script(Record, frozen=True, tag="script"):
     forced: bool = False  # the file defines build(), and is to be run all the same
     stdin: str = ""  # absolute path of the file that its standard input is; empty: it has none while it is measured
 
+    served_by: ClassVar[str] = "runtime.script.serving"
+    """The module whose main() does the tasks of a worker."""
+
     @property
     def is_launcher(self) -> bool:
         """Whether it trains nothing itself, but starts processes that do."""
         return self.module in _LAUNCHER_MODULES or PurePath(self.program).name in _LAUNCHERS
+
+    @property
+    def launcher(self) -> Script | None:
+        """What starts the processes that train: itself; None if it trains."""
+        return self if self.is_launcher else None
+
+    @property
+    def however_typed(self) -> Script:
+        """The same, whatever a person has typed to name it."""
+        return msgspec.structs.replace(self, program=self.path)
 
     @property
     def part(self) -> str:
@@ -114,6 +143,22 @@ class Script(Record, frozen=True, tag="script"):
         if self.module:
             return ["-m", self.module]
         return ["--script", file] if self.forced else [file]
+
+    def settable(self, arguments: Mapping[str, Value]) -> dict[str, Value]:
+        """Return those of some arguments that a recipe may set: all, for they are those of its command line."""
+        return dict(arguments)
+
+    def must_be_script(self, refusal: str) -> Script:
+        """Return it where something is for scripts only."""
+        return self
+
+    def must_be_function(self, refusal: str) -> NoReturn:
+        """Refuse it where something is for functions only.
+
+        Raises:
+            BadRequestError: With these words.
+        """
+        raise BadRequestError(refusal)
 
 
 TrainingFunction = BuildFunction | PickledFunction
@@ -209,3 +254,13 @@ class TrainingFacts(Record, frozen=True):
     def planned_steps(self) -> int:
         """Optimizer steps of the whole planned run."""
         return self.epochs * self.steps_per_epoch
+
+    @property
+    def most_steps(self) -> float:
+        """How many steps can be made of one training, those of a measurement included."""
+        return self.seen.most_steps(self.planned_steps)
+
+    @property
+    def seen(self) -> Seen:
+        """What answers whatever differs between a script and what build() returns."""
+        return seen_of(self.script)

@@ -72,8 +72,7 @@ def resume_command(workload: Workload, folder: Path, budget: str | None, asked: 
 
 def _asked(recipe: Recipe) -> TuneOptions:
     """Return what a recipe tells of the options of its run that must be typed again to resume it."""
-    script = recipe.script
-    args = tuple(one.name for one in script.arguments) if script is not None else ()
+    args = tuple(one.name for one in recipe.seen.arguments)
     return TuneOptions(sampler=recipe.search.sampler, args=args, in_place=recipe.in_place)
 
 

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from autoaccel.records.progress import ScriptSeen
-from autoaccel.records.script import BY_HAND, ScriptFacts, SeenLoader, SeenOptimizer
+from autoaccel.records.script import BY_HAND, SeenLoader, SeenOptimizer
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.units import format_duration
 
 _MAX_WRITES = 5

@@ -12,11 +12,11 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import BinaryIO, NoReturn
 
 from autoaccel.records.base import Record, decode, encode
-from autoaccel.records.messages import Probe, WorkerSpec
-from autoaccel.records.workload import Script
+from autoaccel.records.messages import WorkerSpec
 from autoaccel.runtime.streams import end_process, flush_streams
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -64,27 +64,29 @@ def die_with_parent(parent: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _serve(spec: WorkerSpec, channel: Channel) -> Record | None:
-    if isinstance(spec.workload, Script) and not isinstance(spec.task, Probe):
-        # It imports torch itself, when it likes.
-        from autoaccel.runtime.script.process import keep_process
-        from autoaccel.runtime.script.serving import serve_script
+def main() -> NoReturn:
+    """Serve one spec; see the module's docstring."""
+    work(_serve)
 
-        keep_process(channel.fileno())
-        return serve_script(spec, channel)
-    # After the handlers in main(): importing torch is the first thing that can crash or hang.
+
+def _serve(spec: WorkerSpec, channel: Channel) -> Record | None:
+    # After the handlers in work(): importing torch is the first thing that can crash or hang.
     from autoaccel.runtime.tasks import serve
 
     return serve(spec, channel)
 
 
-def main() -> NoReturn:
-    """Serve one spec; see the module's docstring."""
+def work(serve: Callable[[WorkerSpec, Channel], Record | None]) -> NoReturn:
+    """Read a spec, serve it, answer, and be gone.
+
+    Args:
+        serve: Does the task; returns its answer, or None if it was given before.
+    """
     faulthandler.enable()  # a crash in native code prints the Python line it came from
     faulthandler.register(signal.SIGUSR1)  # the tuner asks where a hung process is
     channel = Channel(int(sys.argv[1]))
     spec = decode(channel.read(), WorkerSpec)
-    answer = _serve(spec, channel)
+    answer = serve(spec, channel)
     flush_streams()
     if answer is not None:
         channel.write(answer)

@@ -256,7 +256,7 @@ class MetricJudge:
 
         def has_time(steps: int, most_seconds: float) -> bool:
             # A script's own loop ends where it ends.
-            there_are = self._baseline.facts.script is None or steps <= self._baseline.facts.planned_steps
+            there_are = steps <= self._baseline.facts.most_steps
             return there_are and costs.updates_seconds(steps, speedup) <= most_seconds
 
         def has_time_again(steps: int) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autoaccel.records.progress import Event, Note
-from autoaccel.records.workload import Script
 from autoaccel.report.kept_apart import protection_words, written_words
 from autoaccel.workers.starter import WorkerStarter
 
@@ -19,6 +18,5 @@ def tell_protection(starter: WorkerStarter, tell: Callable[[Event], None]) -> No
 
 def tell_written(starter: WorkerStarter, tell: Callable[[Event], None]) -> None:
     """Tell what trials of a script have written or removed that is not kept."""
-    if isinstance(starter.workload, Script):
-        for words in written_words(starter.written, Path(starter.workload.folder)):
-            tell(Note(words))
+    for words in written_words(starter.written, Path(starter.workload.folder)) if starter.workload else []:
+        tell(Note(words))

@@ -19,7 +19,7 @@ from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.messages import Failure
 from autoaccel.records.profile import Demand
-from autoaccel.records.progress import BaselineMeasured, Note, ScriptSeen, StageStarted
+from autoaccel.records.progress import BaselineMeasured, Note, StageStarted
 from autoaccel.records.request import Request
 from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.records.settings import format_value
@@ -79,18 +79,14 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     context = KnobContext(machine, facts)
     run = replace(run, starter=run.starter.at(context), drift=drift_on(machine))
     space = _load(run.request, context)
-    if facts.script is not None:
-        run.tell(
-            ScriptSeen(
-                facts.script, facts.planned_steps, tuple(space.open), space.closed, facts.metric, facts.direction
-            )
-        )
+    if (look := facts.seen.first_look(facts, space)) is not None:
+        run.tell(look)
     basis = study_basis(run.request.workload, machine, baseline_settings(context), space)
     study = _join(run, stack, address, basis, context)
 
     planner = Planner(run, context, space)
-    if facts.script is not None and wait.first_step_seconds is not None:
-        planner.after_look(wait.first_step_seconds, facts.script.step_seconds)
+    if wait.first_step_seconds is not None and facts.seen.step_seconds is not None:
+        planner.after_look(wait.first_step_seconds, facts.seen.step_seconds)
     run.tell(StageStarted("baseline", "your own settings, measured first"))
     memory_bytes = machine.usable_memory_bytes
     baseline = LiveBench(run, facts, baseline_settings(context), planner.after_first_steps, memory_bytes)
@@ -176,7 +172,8 @@ def _worth_searching(setup: Setup) -> SearchSpace:
 
 def _narrow(setup: Setup, space: SearchSpace) -> SearchSpace:
     """Close, and tell, each knob that even beside all other remedies could win nothing that would be noticed."""
-    told = space.closed if setup.facts.script is not None else {}  # in the table of what was seen of a script
+    look = setup.facts.seen.first_look(setup.facts, space)
+    told = look.closed if look is not None else {}  # in the table of what was seen of a script
     space = narrow(space, setup.baseline_settings, setup.findings, 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP)
     new = {name: reason for name, reason in space.closed.items() if name not in told}
     for words in [*closed_words(msgspec.structs.replace(space, closed=new)), *inexact_words(space)]:

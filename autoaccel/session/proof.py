@@ -100,6 +100,12 @@ class _Course:
         return self.rule.missing_pairs(self.pairs, self._decided_at)
 
     @property
+    def confirming_pairs(self) -> int:
+        """How many more pairs must confirm that the settings are faster, because that was decided closely."""
+        assert self._decided_at is not None
+        return self.rule.confirming_pairs(self.pairs, self._decided_at)
+
+    @property
     def holds(self) -> bool:
         """Whether the settings are faster and keep the metric."""
         return self.is_faster and (self.metric is None or self.metric.status == "holds")
@@ -165,7 +171,7 @@ class Prover:
             keep: Called with what is proven before further pairs, if there are any, tell how much faster it is, and
                 with how many these are expected to be.
             known: Of the metric, where nothing need be shown; None: the settings change no number.
-            clearer_seconds: That pairs may take which only make a proven speed-up clearer.
+            clearer_seconds: That pairs may take which only make a proven speed-up clearer, and confirm nothing.
         """
         known = known or exact_numbers(self._facts.metric, self._facts.direction)
         course = _Course(rule, metric, known)
@@ -207,7 +213,7 @@ class Prover:
                 if missing_pairs <= 0:  # trainings for the metric may have made more pairs than the speed may take
                     break
                 is_first, clear_until = clear_until is None, clear_until or self._clock.spent + clearer_seconds
-                if self._clock.spent + pair_seconds > clear_until:
+                if self._clock.spent + pair_seconds > clear_until and not course.confirming_pairs:
                     break
                 if metric is not None and is_first:
                     self._tell(StageStarted("confirm", "more pairs, until the speed is known well enough"))

@@ -50,16 +50,8 @@ def _complete(folder: Path, points: Sequence[int]) -> Path:
 
 
 def may_compare_updates(facts: TrainingFacts) -> bool:
-    """Return whether single updates of this training can be compared.
-
-    A script must show a loss, make enough steps, and train in one process: no other's state is put back. One that
-    makes its updates itself is known to have made one when it calls its model again, so it must have one.
-    """
-    script = facts.script
-    if script is None:
-        return True
-    shows_updates = script.has_loss and script.ranks == 1 and bool(script.models or not script.updates_itself)
-    return shows_updates and facts.planned_steps >= UPDATE_STEPS
+    """Return whether single updates of this training can be compared, and there are enough of them."""
+    return facts.seen.shows_updates and facts.most_steps >= UPDATE_STEPS
 
 
 _TAKES_PARAMETERS = "model.norm_biases"  # whose updates then have no counterpart

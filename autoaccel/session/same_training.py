@@ -5,10 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-import msgspec
-
 from autoaccel.errors import BadRequestError
-from autoaccel.records.workload import Script, Workload
+from autoaccel.records.workload import Workload
 
 
 def check_same_training(began: Workload, present: Workload) -> None:
@@ -21,9 +19,7 @@ def check_same_training(began: Workload, present: Workload) -> None:
     Raises:
         BadRequestError: Naming what differs, and what to do.
     """
-    if isinstance(present, Script) and isinstance(began, Script):
-        present = msgspec.structs.replace(present, program=began.program)
-    if present == began:
+    if present.however_typed == began.however_typed:
         return
     name = Path(present.path).name
     if present.sha256 != began.sha256:
@@ -36,7 +32,7 @@ def check_same_training(began: Workload, present: Workload) -> None:
             f"{name}: the run began with other arguments after --. Leave them out to resume with those, or start "
             "without --resume."
         )
-    if isinstance(present, Script) and isinstance(began, Script) and present.folder != began.folder:
+    if present.part == began.part and present.folder != began.folder:
         raise BadRequestError(f"{name}: the run began in {began.folder}. Resume it there, or start without --resume.")
     raise BadRequestError(
         f"{name}: the run began with another training: {_target(began)}, not {_target(present)}. Resume that, or start "

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-
-import msgspec
+from collections.abc import Mapping, Sequence
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.script import NOT_GIVEN, ScriptArgument, ScriptFacts
+from autoaccel.records.script import NOT_GIVEN, ScriptArgument
 from autoaccel.records.settings import Value
 from autoaccel.records.workload import Workload
 from autoaccel.space.knobs.arguments import own_value
@@ -37,15 +35,20 @@ def parse_arguments(texts: Sequence[str]) -> dict[str, tuple[Value, ...]]:
     return found
 
 
-def with_arguments(script: ScriptFacts, workload: Workload, texts: Sequence[str]) -> ScriptFacts:
-    """Return the facts of a script with the arguments that are tuned, the script's own value of each first.
+def tuned_arguments(parsed: Mapping[str, str], workload: Workload, texts: Sequence[str]) -> tuple[ScriptArgument, ...]:
+    """Return the arguments of a script that are tuned, its own value of each first.
 
     That is the one on its command line, else the one that its argument parser was seen to find.
+
+    Args:
+        parsed: What that has found, by name.
+        workload: Has the command line.
+        texts: As typed.
     """
     found = []
     for name, values in parse_arguments(texts).items():
         own = own_value(name, False in values, workload.arguments)
         if own == NOT_GIVEN:
-            own = script.parsed.get(name.lstrip("-").replace("_", "-").lower(), NOT_GIVEN)
+            own = parsed.get(name.lstrip("-").replace("_", "-").lower(), NOT_GIVEN)
         found.append(ScriptArgument(name, (own, *(value for value in values if value != own))))
-    return msgspec.structs.replace(script, arguments=tuple(found))
+    return tuple(found)

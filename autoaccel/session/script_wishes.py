@@ -9,10 +9,10 @@ import msgspec
 from autoaccel.errors import BadRequestError
 from autoaccel.records.options import OPTIONS, TuneOptions
 from autoaccel.records.recipe import Recipe
-from autoaccel.records.script import ScriptFacts
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
-from autoaccel.records.workload import Script, TrainingFacts, Workload
-from autoaccel.session.script_arguments import parse_arguments, with_arguments
+from autoaccel.records.seen import SaidOfScript
+from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.session.script_arguments import parse_arguments, tuned_arguments
 from autoaccel.space.knobs.arguments import is_harmless
 
 _HOUR = 3600.0
@@ -26,8 +26,8 @@ def check_wishes_for(workload: Workload, options: TuneOptions) -> None:
         BadRequestError: Naming the option, what must hold and what was found.
     """
     said = [option.flag for option in OPTIONS if option.name in _OF_SCRIPTS and getattr(options, option.name)]
-    if said and not isinstance(workload, Script):
-        raise BadRequestError(f"{', '.join(said)}: for a script only; what build() returns says that itself.")
+    if said:
+        workload.must_be_script(f"{', '.join(said)}: for a script only; what build() returns says that itself.")
     if options.steps is not None and options.hours is not None:
         raise BadRequestError("--steps and --hours both say how long the script will train; choose one of them.")
     if options.hours is not None and not options.hours > 0:
@@ -91,12 +91,13 @@ def with_wishes(facts: TrainingFacts, workload: Workload, options: TuneOptions) 
         workload: Has the command line of a script.
         options: What the person has said.
     """
-    if facts.script is None:
-        return facts
-    script = with_arguments(facts.script, workload, options.args)
-    # What its argument parser has found is not written down: arguments may be secret.
-    script = msgspec.structs.replace(script, in_place=options.in_place, parsed={})
-    return _judged(_of_length(facts, script, options), options)
+    steps, steps_from = options.steps, "--steps"
+    if options.hours is not None and (seconds := facts.seen.step_seconds) is not None:
+        steps = max(1, round(options.hours * _HOUR / seconds))
+        steps_from = f"--hours {options.hours:g} at the pace of its first steps"
+    arguments = tuned_arguments(facts.seen.parsed, workload, options.args)
+    said = SaidOfScript(arguments, options.in_place, metric_source(options), options.direction, steps, steps_from)
+    return msgspec.structs.replace(facts, **facts.seen.changed_by(said))
 
 
 def as_tuned(facts: TrainingFacts, recipe: Recipe) -> TrainingFacts:
@@ -106,44 +107,9 @@ def as_tuned(facts: TrainingFacts, recipe: Recipe) -> TrainingFacts:
         facts: What is seen of it now.
         recipe: Of the same training.
     """
-    tuned = recipe.script
-    if facts.script is None or tuned is None:
-        return facts
-    script = msgspec.structs.replace(
-        facts.script, metric=tuned.metric, arguments=tuned.arguments, in_place=tuned.in_place
-    )
-    if tuned.planned_steps is not None and tuned.planned_from.startswith("--"):
-        facts = _planned(facts, script, tuned.planned_steps, tuned.planned_from)
-    else:
-        facts = msgspec.structs.replace(facts, script=script)
-    if tuned.metric is None or recipe.accuracy is None:
-        return facts
-    return msgspec.structs.replace(facts, metric=tuned.metric.name, direction=recipe.accuracy.direction)
-
-
-def _judged(facts: TrainingFacts, options: TuneOptions) -> TrainingFacts:
-    source = metric_source(options)
-    if source is None or facts.script is None or options.direction is None:
-        return facts
-    script = msgspec.structs.replace(facts.script, metric=source)
-    return msgspec.structs.replace(facts, metric=source.name, direction=options.direction, script=script)
-
-
-def _of_length(facts: TrainingFacts, script: ScriptFacts, options: TuneOptions) -> TrainingFacts:
-    if options.steps is not None:
-        return _planned(facts, script, options.steps, "--steps")
-    if options.hours is not None:
-        steps = max(1, round(options.hours * _HOUR / script.step_seconds))
-        return _planned(facts, script, steps, f"--hours {options.hours:g} at the pace of its first steps")
-    return msgspec.structs.replace(facts, script=script)
-
-
-def _planned(facts: TrainingFacts, script: ScriptFacts, steps: int, said: str) -> TrainingFacts:
-    """Return the facts of a training of so many steps, whatever could be read of its length."""
-    per_epoch = min(steps, script.steps_per_epoch or steps)
-    return msgspec.structs.replace(
-        facts,
-        epochs=max(1, round(steps / per_epoch)),
-        steps_per_epoch=per_epoch,
-        script=msgspec.structs.replace(script, planned_steps=steps, planned_from=said),
-    )
+    tuned = recipe.seen
+    direction = recipe.accuracy.direction if recipe.accuracy is not None else None
+    # What was read of its length, and not said, is read again: the script may be given other arguments.
+    steps = tuned.planned_steps if tuned.planned_from.startswith("--") else None
+    said = SaidOfScript(tuned.arguments, tuned.in_place, tuned.metric, direction, steps, tuned.planned_from)
+    return msgspec.structs.replace(facts, **facts.seen.changed_by(said))

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,16 @@ from autoaccel.records.workload import DEFAULT_ENTRY, BuildFunction, PickledFunc
 from autoaccel.units import excerpt
 
 
-def find_workload(target: str, arguments: Sequence[str] = (), is_script: bool = False) -> Workload:
+class _Named(NamedTuple):
+    """A file that a person has named."""
+
+    path: Path  # resolved
+    program: str  # its sys.argv[0] if it is run
+    entry: str | None  # the function in it that they have named
+    defines_build: bool  # as far as its text tells; not of an installed program, which has no ending
+
+
+def find_workload(target: str, arguments: Sequence[str] = ()) -> Workload:
     """Return the workload for `model.py` or `model.py:entry`; it sees the arguments in sys.argv[1:].
 
     A file that defines no `build` is a script. Its text tells; it is not imported.
@@ -26,33 +35,53 @@ def find_workload(target: str, arguments: Sequence[str] = (), is_script: bool = 
     Args:
         target: As a person types it.
         arguments: For the file.
-        is_script: Whether it is to be run as a script though it may define `build`.
 
     Raises:
-        BadRequestError: If there is no such file, or the entry is no name.
+        BadRequestError: If there is no such file, or it is no Python.
     """
+    named = _named(target)
+    path, sha256 = str(named.path), digest_of([named.path])
+    if named.path.suffix == ".pkl":
+        return PickledFunction(path=path, sha256=sha256, arguments=tuple(arguments))
+    entry = named.entry or (DEFAULT_ENTRY if named.defines_build else None)
+    if entry is None:
+        return _script_in(named, arguments)
+    return BuildFunction(path=path, entry=entry, sha256=sha256, arguments=tuple(arguments))
+
+
+def find_script(target: str, arguments: Sequence[str] = ()) -> Workload:
+    """Return the workload of a file that is to be run as a script though it may define `build`; see `find_workload`."""
+    named = _named(target)
+    if named.path.suffix == ".pkl":  # which nothing could run
+        return find_workload(target, arguments)
+    return _script_in(named, arguments)
+
+
+def _named(target: str) -> _Named:
     file, colon, entry = target.rpartition(":")
-    if not colon or not entry.isidentifier():
-        file, entry = target, DEFAULT_ENTRY
+    is_entry = bool(colon) and entry.isidentifier()
+    file = file if is_entry else target
     path = _existing(file)
     is_program = path.suffix not in (".py", ".pkl")
     if is_program and not _has_python_shebang(path):
         raise BadRequestError(f"{file}: must be a Python file: one named *.py, or a program that begins with #!python.")
-    program, path = (str(path) if is_program else file), path.resolve()
-    if path.suffix == ".pkl":
-        return PickledFunction(path=str(path), sha256=digest_of([path]), arguments=tuple(arguments))
-    may_build = not is_program and _may_define(path, DEFAULT_ENTRY)
-    if is_script or is_program or (file == target and not may_build):
-        script = Script(
-            path=str(path),
-            program=program,
-            folder=str(Path.cwd()),
-            sha256=digest_of([path]),
-            arguments=tuple(arguments),
-            forced=may_build,
-        )
-        return _of_what_is_launched(script)
-    return BuildFunction(path=str(path), entry=entry, sha256=digest_of([path]), arguments=tuple(arguments))
+    resolved = path.resolve()
+    if is_program:
+        return _Named(resolved, str(path), None, False)
+    defines_build = resolved.suffix != ".pkl" and _may_define(resolved, DEFAULT_ENTRY)
+    return _Named(resolved, file, entry if is_entry else None, defines_build)
+
+
+def _script_in(named: _Named, arguments: Sequence[str]) -> Script:
+    script = Script(
+        path=str(named.path),
+        program=named.program,
+        folder=str(Path.cwd()),
+        sha256=digest_of([named.path]),
+        arguments=tuple(arguments),
+        forced=named.defines_build,
+    )
+    return _of_what_is_launched(script)
 
 
 def find_module(name: str, arguments: Sequence[str] = ()) -> Script:
@@ -94,13 +123,12 @@ def with_stdin(workload: Workload, file: str | None) -> Workload:
     """
     if file is None:
         return workload
-    if not isinstance(workload, Script):
-        raise BadRequestError("--stdin: for a script only; build() is called without a standard input.")
+    script = workload.must_be_script("--stdin: for a script only; build() is called without a standard input.")
     if not is_regular(Path(file)):  # a pipe, as /dev/stdin may be, could be read by the first trial alone
         raise BadRequestError(
             f"--stdin {excerpt(file, 300)}: must be a regular file, which each trial reads from its start."
         )
-    return msgspec.structs.replace(workload, stdin=str(Path(file).resolve()))
+    return msgspec.structs.replace(script, stdin=str(Path(file).resolve()))
 
 
 def _of_what_is_launched(script: Script) -> Script:
@@ -110,8 +138,8 @@ def _of_what_is_launched(script: Script) -> Script:
 
 def files_of(workload: Workload) -> list[Path]:
     """Return the files that the digest of a workload is of: its own, of a launcher those that it starts."""
-    if isinstance(workload, Script) and workload.is_launcher:
-        files = (Path(argument) for argument in workload.arguments if argument.endswith(".py"))
+    if (launcher := workload.launcher) is not None:
+        files = (Path(argument) for argument in launcher.arguments if argument.endswith(".py"))
         if started := [file for file in files if file.is_file()]:
             return started
     return [Path(workload.path)]

@@ -12,7 +12,7 @@ from autoaccel.records.base import encode
 from autoaccel.records.launching import Launched
 from autoaccel.records.messages import WorkerSpec
 from autoaccel.workers.forking import START
-from autoaccel.workers.launchers import command, launcher_of, variables
+from autoaccel.workers.launchers import command, variables
 
 
 def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
@@ -27,7 +27,7 @@ def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
     if spec.workload is not None and spec.workload.stdin:
         with Path(spec.workload.stdin).open("rb") as file:
             os.dup2(file.fileno(), 0)
-    if (launcher := launcher_of(spec)) is not None:
+    if (launcher := spec.launcher) is not None:
         sys.stdout.flush()
         sys.stderr.flush()
         os.execve(sys.executable, command(launcher), variables(Launched(spec), environment))

@@ -17,18 +17,10 @@ from pathlib import Path
 
 from autoaccel.records.base import encode
 from autoaccel.records.launching import LAUNCHED, LAUNCHER, OWN_PATH, PATH, Launched
-from autoaccel.records.messages import Probe, WorkerSpec
 from autoaccel.records.workload import Script
 
 _SITE = str(Path(__file__).parents[1] / "runtime" / "script" / "site")
 _LOOK_SECONDS = 0.1  # between looks whether the launcher has ended
-
-
-def launcher_of(spec: WorkerSpec) -> Script | None:
-    """Return the launcher that a worker is to be; None if it is to be a program of ours."""
-    script = spec.workload
-    is_launcher = isinstance(script, Script) and script.is_launcher and not isinstance(spec.task, Probe)
-    return script if isinstance(script, Script) and is_launcher else None
 
 
 def variables(launched: Launched, environment: Mapping[str, str]) -> dict[str, str]:

@@ -30,19 +30,17 @@ from autoaccel.records.messages import (
 )
 from autoaccel.records.protection import Protection
 from autoaccel.records.ranks import LaunchedRank, RankPlacement
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings, Value, settings_key
-from autoaccel.records.workload import Script, Workload
+from autoaccel.records.workload import Workload
 from autoaccel.space.knobs import (
     KnobContext,
-    arguments_with,
     compiled_part,
     default_settings,
     environment_of,
     modules_of,
     ranks_of,
 )
-from autoaccel.space.knobs.arguments import check_declared
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
 from autoaccel.workers.ended import Ended
 from autoaccel.workers.environment import TEMPORARY_VARIABLE, WORKER_MARK, worker_environment
@@ -52,10 +50,9 @@ from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.measuring import Measuring, Readiness, Settled, SpentOn, failure_of, repeated_if_interrupted
 from autoaccel.workers.overlapping import Overlapping
+from autoaccel.workers.processes import OUR_PROCESSES, processes_of
 from autoaccel.workers.shares import devices_of_ranks, share_of_rank
 from autoaccel.workers.temporary import TemporaryFolder
-from autoaccel.workers.trackers import libraries_apart, trackers_offline
-from autoaccel.workers.views.views import View, Views
 from autoaccel.workers.worker import Worker
 
 AnswerType = TypeVar("AnswerType", bound=Record)
@@ -102,9 +99,8 @@ class WorkerStarter:
         self._compiled = folder / "compiled"
         self._logs.mkdir(exist_ok=True)
         self._temporary = TemporaryFolder() if self._measures else None  # else what is temporary is the user's own
-        self._views: Views | None = None
-        if self._temporary and isinstance(workload, Script) and not in_place:
-            self._views = Views(workload, (folder, self._temporary.path))
+        kept = None if in_place or self._temporary is None else (folder, self._temporary.path)
+        self._processes = processes_of(workload, kept)
         # Imports make torch create the folder of its cache, in the system's unless it is told another.
         self._ended = Ended(self._temporary)
         self._servers = ForkServers(self._logs, {CACHE_VARIABLE: str(self._compiled), **self._ended.variables()})
@@ -118,8 +114,7 @@ class WorkerStarter:
     def __exit__(self, *exception: object) -> None:
         for worker in self._started:
             worker.close()
-        if self._views is not None:
-            self._views.close()
+        self._processes.close()
         self._servers.close()
         if self._temporary is not None:
             self._temporary.close()
@@ -140,14 +135,12 @@ class WorkerStarter:
     @property
     def protection(self) -> Protection | None:
         """How the user's files are kept from what trials of a script write; None where no script is measured."""
-        if self._views is not None:
-            return self._views.protection
-        return Protection("none") if self._measures and isinstance(self.workload, Script) else None
+        return self._processes.protection if self._measures else None
 
     @property
     def written(self) -> list[Path]:
         """What trials have written that is not kept, or removed; of a new folder nothing within it."""
-        return self._views.written() if self._views is not None else []
+        return self._processes.written()
 
     @property
     def on_accelerator(self) -> bool:
@@ -160,7 +153,7 @@ class WorkerStarter:
         Raises:
             OSError: If one cannot, with its name.
         """
-        for folder in (self._logs.parent, *(self._views.folders() if self._views is not None else ())):
+        for folder in (self._logs.parent, *self._processes.folders()):
             check_writable(folder)
 
     def start(self, task: Task, settings: Mapping[str, Value], name: str, fresh: bool = False) -> Worker | WorkerGroup:
@@ -173,6 +166,8 @@ class WorkerStarter:
             fresh: Whether to start a new program, as a user does, even where forking one costs less.
         """
         ranks = ranks_of(settings)
+        if isinstance(task, Probe):
+            return self._start_one(WorkerSpec(task=task, settings=dict(settings)), name, fresh)
         if self._launched_as is not None:
             return self._start_as_rank(task, settings, self._launched_as, name)
         if isinstance(task, TakeProfile) and ranks > 1:
@@ -181,7 +176,7 @@ class WorkerStarter:
             return self._start_one(
                 WorkerSpec(task=task, workload=self.workload, settings={**settings, **parallel}), name, fresh
             )
-        if ranks == 1 or isinstance(task, (Probe, Describe)):
+        if ranks == 1 or isinstance(task, Describe):
             return self._start_one(WorkerSpec(task=task, workload=self.workload, settings=dict(settings)), name, fresh)
         assert self._context is not None  # only a probe is asked for before that is known
         rendezvous_file = self._logs.absolute() / f"rendezvous-{next(self._rendezvous_numbers)}"
@@ -206,20 +201,8 @@ class WorkerStarter:
     def _start_one(
         self, spec: WorkerSpec, name: str, fresh: bool, more: Mapping[str, str] = MappingProxyType({})
     ) -> Worker:
-        view: View | None = None
-        if isinstance(self.workload, Script) and not isinstance(spec.task, Probe):
-            check_declared(spec.settings, self._script.arguments if self._script is not None else ())
-            arguments = arguments_with(self.workload.arguments, spec.settings)
-            spec = msgspec.structs.replace(spec, workload=msgspec.structs.replace(self.workload, arguments=arguments))
-            fresh = True  # it may set variables before it imports torch, and import other modules first
-            view = self._views.new() if self._views else None
-        spec = msgspec.structs.replace(
-            spec,
-            found=self._found,
-            script=self._script,
-            scratch=str(view.scratch) if view and view.scratch else None,
-            covered=view is not None and view.scratch is None,
-        )
+        processes = self._processes if spec.workload is not None else OUR_PROCESSES
+        spec, view = processes.prepared(msgspec.structs.replace(spec, found=self._found, script=self._script))
         follows = spec.placement is not None and self._launched_as is None and spec.placement.local_rank > 0
         # The leader prints whatever the other ranks print.
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
@@ -229,16 +212,15 @@ class WorkerStarter:
         self._ended.forget(self._started, log_path)
         temporary = self._ended.variables(self._started[-1] if follows else None)
         environment |= temporary
-        if isinstance(self.workload, Script) and self._measures and not isinstance(spec.task, Probe):
-            environment |= trackers_offline(environment, self.workload.folder)
-            environment |= libraries_apart(environment, Path(temporary[TEMPORARY_VARIABLE]), spec.covered)
-        worker = None if fresh or not self._measures else self._fork(spec, log_path, environment)
+        if self._measures:
+            environment |= processes.variables(spec, environment, Path(temporary[TEMPORARY_VARIABLE]))
+        may_fork = self._measures and not (fresh or processes.starts_anew)
+        worker = self._fork(spec, log_path, environment) if may_fork else None
         start = view.start if view else ()
         worker = worker or Worker(spec, log_path, environment, adopts=self._measures, start=start)
         self._started.append(worker)
         self._ended.give(worker, temporary)
-        if self._views is not None and view is not None:
-            self._views.give(worker, view)
+        processes.give(worker, view)
         return worker
 
     def _fork(self, spec: WorkerSpec, log_path: Path | None, environment: Mapping[str, str]) -> Worker | None:
@@ -272,9 +254,9 @@ class WorkerStarter:
         if isinstance(answer, kind):
             return answer
         failure = failure_of(answer)
-        if self._has_learned(failure):
+        if self._processes.has_learned(failure):
             return self.ask(task, settings, name, kind, timeout_seconds)
-        return self._explained(failure)
+        return self._processes.explained(failure)
 
     def receive_description(self, worker: Worker | WorkerGroup, waits: float | LookWait) -> Described | Failure:
         """Return what a worker has described; from now on, fork servers import what its training imported.
@@ -292,10 +274,10 @@ class WorkerStarter:
             worker.close()
         if not isinstance(answer, Described):
             failure = failure_of(answer)
-            if self._has_learned(failure):
+            if self._processes.has_learned(failure):
                 again = self.start(Describe(tells_first_step=isinstance(waits, LookWait)), {}, "describe")
                 return self.receive_description(again, waits)
-            return self._explained(failure)
+            return self._processes.explained(failure)
         self._servers.modules.extend(answer.modules)
         return answer
 
@@ -334,19 +316,12 @@ class WorkerStarter:
             self._warm_up(worker, one, since_start, deadline)
             for worker, one, since_start in zip(workers, settings.values(), built, strict=True)
         ]
-        learned = [self._has_learned(one) for one in found if isinstance(one, Failure)]
+        learned = [self._processes.has_learned(one) for one in found if isinstance(one, Failure)]
         if not any(learned):
-            return [self._explained(one) if isinstance(one, Failure) else one for one in found]
+            return [self._processes.explained(one) if isinstance(one, Failure) else one for one in found]
         for worker in workers:
             worker.close()
         return self.start_all_measuring(task, settings, deadline - time.perf_counter(), fresh)
-
-    def _has_learned(self, failure: Failure) -> bool:
-        """Whether a trial was refused to write to the user's files, and the next would not be; see `Views.learn`."""
-        return self._views is not None and self._views.learn(failure)
-
-    def _explained(self, failure: Failure) -> Failure:
-        return failure if self._views is None else self._views.explained(failure)
 
     def _with_known_warmup(self, task: Measure, settings: Settings) -> Measure:
         known = self._settled.get(_digest(settings))

@@ -23,7 +23,7 @@ from autoaccel.runtime.script.private_copies import in_scratch
 from autoaccel.workers.environment import TEMPORARY_VARIABLE
 from autoaccel.workers.forkserver import ForkServer
 from autoaccel.workers.kept import start_ours, start_program
-from autoaccel.workers.launchers import Listener, command, launcher_of, variables
+from autoaccel.workers.launchers import Listener, command, variables
 
 _MAX_LOG_BYTES = 256 * 1024  # kept of what a process prints: the end, where the reasons are
 _TAIL_LINES = 20
@@ -70,8 +70,7 @@ class Worker:
         self._received = b""
         self._socket: socket.socket | None = None
         self._listener: Listener | None = None  # to which what it launches will connect
-        launcher = launcher_of(spec)
-        if launcher is not None:
+        if (launcher := spec.launcher) is not None:
             self._listener = Listener(environment.get(TEMPORARY_VARIABLE))
             told = variables(Launched(spec, self._listener.path), environment)
             folder = in_scratch(spec.scratch, launcher.folder) if spec.scratch else launcher.folder
@@ -83,7 +82,7 @@ class Worker:
                 try:
                     if server is None:
                         self._process = start_ours(
-                            "runtime.worker", child_end, log_path, environment, adopts, before=start
+                            spec.served_by, child_end, log_path, environment, adopts, before=start
                         )
                     else:
                         self._process = server.fork(environment, modules, child_end, log_path)

@@ -15,7 +15,7 @@ from autoaccel.advise.rules import RULES
 from autoaccel.records.conditions import Alone, Evaluation, LargerBatch, Part, Switched
 from autoaccel.records.machine import Gpu
 from autoaccel.records.profile import OperatorShare, Profile, PythonFunction
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.space.knobs import KNOBS
 
 from .conftest import MakeObserved

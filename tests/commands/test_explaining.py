@@ -13,7 +13,8 @@ from autoaccel.commands.explaining import _changes, explain
 from autoaccel.commands.source_edits import Source, keyword_edit, line_after_edit
 from autoaccel.commands.use import RecipeUse
 from autoaccel.records.by_hand import Explanation, Unplaced
-from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader, SeenModel, SeenOptimizer
+from autoaccel.records.script import LoaderKey, SeenLoader, SeenModel, SeenOptimizer
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.workload import Script
 from autoaccel.report.patch import patch_lines
 from autoaccel.space.knobs import KNOBS

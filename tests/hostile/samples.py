@@ -17,7 +17,7 @@ from autoaccel.records.messages import Failure
 from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, Recipe, SearchSummary
 from autoaccel.records.request import Request
 from autoaccel.records.run import RUN_SCHEMA, RunRecord
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.records.workload import BuildFunction, Script, Workload

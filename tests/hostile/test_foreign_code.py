@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from autoaccel.commands import scripts
 from autoaccel.errors import BadRequestError
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.base import write_json
@@ -22,13 +21,15 @@ from autoaccel.records.options import TuneOptions
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.run import RUN_SCHEMA, RunRecord
-from autoaccel.records.script import ScriptArgument, ScriptFacts
+from autoaccel.records.script import ScriptArgument
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import Script
 from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
+from autoaccel.workers import processes
 from autoaccel.workers.starter import WorkerStarter
 from tests.samples import FACTS
 
@@ -68,7 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def become(spec: WorkerSpec, environment: Mapping[str, str]) -> None:
         pytest.fail(f"the script would run: {spec.workload}")  # in place of this process
 
-    monkeypatch.setattr(scripts, "become", become)
+    monkeypatch.setattr(processes, "become", become)
     (tmp_path / "train.py").write_text(SCRIPT)
     return tmp_path
 

@@ -9,8 +9,9 @@ import msgspec
 from rich.console import Console
 
 from autoaccel.records.progress import ScriptSeen
-from autoaccel.records.script import BY_HAND, LoaderKey, ScriptFacts, SeenLoader, SeenModel, SeenOptimizer
+from autoaccel.records.script import BY_HAND, LoaderKey, SeenLoader, SeenModel, SeenOptimizer
 from autoaccel.records.script_metric import FileMetric
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.report.lines import LineWriter
 from autoaccel.report.script import script_rows, script_table
 

@@ -16,7 +16,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
-from autoaccel.session import baseline as module
+from autoaccel.session import live_bench as module
 from autoaccel.session.bench import PairReading
 from autoaccel.session.live_bench import LiveBench
 from autoaccel.session.pairs import FreshPairs, Reference

@@ -32,7 +32,7 @@ from autoaccel.session.live_bench import LiveBench
 from autoaccel.session.plan import METRIC_SHARE
 from autoaccel.session.proof_time import MetricTime, proof_seconds
 from autoaccel.session.resuming import Earlier
-from autoaccel.session.rounding import LATER_POINTS, POINTS, UPDATE_STEPS
+from autoaccel.session.rounding import LATER_POINTS, POINTS, UPDATE_STEPS, recorded_steps
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.change import Change
@@ -47,6 +47,17 @@ COMPILED: Settings = {"compile.mode": "default"}
 WORKERS: Settings = {"loader.workers": 2}
 START_SECONDS, PAIR_SECONDS = 5.0, 20.0
 MakeJudge = Callable[..., MetricJudge]
+
+
+class Steps(SimpleNamespace):
+    """A bench on which nothing is measured."""
+
+    @property
+    def compared_steps(self) -> frozenset[int]:
+        return recorded_steps(self.folder.rounding)
+
+    def compare_updates(self, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence:
+        return HOLDS
 
 
 @pytest.fixture
@@ -67,7 +78,8 @@ def judge_with(tmp_path: Path, context: KnobContext, facts: TrainingFacts) -> Ma
         workload, options = BuildFunction("/m.py", "build", ""), TuneOptions(evidence=wish, trainings=trainings)
         request = Request(workload, budget, Constraint(0.01, False), options)
         run = TuningRun(request, RunFolder(tmp_path), cast("WorkerStarter", None), BudgetClock(budget, spent), ignore)
-        baseline = SimpleNamespace(
+        baseline = Steps(
+            folder=RunFolder(tmp_path),
             settings=default_settings(context),
             facts=msgspec.structs.replace(facts, epochs=epochs),
             measurement=SimpleNamespace(warmup_step_seconds=(step_seconds,) * 2),
@@ -130,11 +142,11 @@ def test_updates_are_compared_on_the_samples_that_the_user_draws(
 ) -> None:
     asked: list[Settings] = []
 
-    def judge_rounding(run: TuningRun, baseline: Settings, settings: Settings, has_time: object) -> RoundingEvidence:
+    def compare_updates(bench: Steps, settings: Settings, has_time: object) -> RoundingEvidence:
         asked.append(settings)
         return HOLDS
 
-    monkeypatch.setattr(judging, "judge_rounding", judge_rounding)
+    monkeypatch.setattr(Steps, "compare_updates", compare_updates)
     both: Settings = {**CAST, **WORKERS, "loader.prefetch": 4}
     proof = judge_with(600.0).begin(change_with(context, both, "redraws"), 2.0, 1)
     assert proof is not None and proof.plan.evidence == "rounding"
@@ -180,13 +192,11 @@ def test_updates_are_compared_in_the_time_that_is_left(
 ) -> None:
     asked: list[Settings] = []
 
-    def judge_rounding(
-        run: TuningRun, baseline: Settings, settings: Settings, has_time: Callable[[int], bool]
-    ) -> RoundingEvidence:
+    def compare_updates(bench: Steps, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence:
         asked.append(settings)
         return HOLDS
 
-    monkeypatch.setattr(judging, "judge_rounding", judge_rounding)
+    monkeypatch.setattr(Steps, "compare_updates", compare_updates)
 
     def compared(spent: float) -> object:
         proof = judge_with(600.0, spent=spent).begin(change_with(context, CAST), 1.0, 1)
@@ -232,13 +242,11 @@ def test_updates_may_take_more_than_the_share_of_trainings(
     """
     looks_again: list[bool] = []
 
-    def judge_rounding(
-        run: TuningRun, baseline: Settings, settings: Settings, has_time: Callable[[int], bool]
-    ) -> RoundingEvidence:
+    def compare_updates(bench: Steps, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence:
         looks_again.append(has_time(UPDATE_STEPS))
         return HOLDS
 
-    monkeypatch.setattr(judging, "judge_rounding", judge_rounding)
+    monkeypatch.setattr(Steps, "compare_updates", compare_updates)
     judge = judge_with(180.0, step_seconds=2.0)
     plan = judge.plan(change_with(context, CAST), None)
     assert plan is not None and (plan.evidence, plan.fits) == ("rounding", True)

@@ -22,11 +22,9 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import BuildFunction, TrainingFacts
-from autoaccel.session import judging
-from autoaccel.session.bench import PairReading
+from autoaccel.session.bench import Bench, PairReading
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.judging import MetricJudge
-from autoaccel.session.live_bench import LiveBench
 from autoaccel.session.proof import Proof, Prover
 from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run_folder import RunFolder
@@ -77,9 +75,7 @@ class Minute:
         losses = (loss, loss + self.random.gauss(0.0, 0.002))
         return PairReading(turns, True, TrainedPair(metrics, losses, 2.3, sample_error=0.004))
 
-    def compare_updates(
-        self, run: TuningRun, baseline: Settings, settings: Settings, has_time: Callable[[int], bool]
-    ) -> RoundingEvidence | Failure:
+    def compare_updates(self, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence | Failure:
         if not self.take(2 * START_SECONDS + UPDATE_STEPS * STEP_SECONDS * (1 + 1 / self.speedup)):
             return Failure("hung", "the budget was spent")
         return RoundingEvidence("holds", "", 10, 3, 3)
@@ -92,7 +88,6 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
     tmp_path: Path,
     context: KnobContext,
     facts: TrainingFacts,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One of three tunes gave up before its first pair, with half of its minute left."""
     unchanged = default_settings(context)
@@ -110,10 +105,11 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
             ready_seconds=(START_SECONDS + WARMUP_STEPS * STEP_SECONDS) * slowness,
             pair_seconds=lambda speedup=1.0: PAIR_SECONDS * slowness,
             plan=plan_turns(STEP_SECONDS * slowness),
+            compared_steps=frozenset(),
+            compare_updates=minute.compare_updates,
         )
-        monkeypatch.setattr(judging, "judge_rounding", minute.compare_updates)
         space = SearchSpace("test", {}, {}, {})
-        judge = MetricJudge(run, cast("LiveBench", baseline), lambda settings: 0.0)
+        judge = MetricJudge(run, cast("Bench", baseline), lambda settings: 0.0)
         settings: Settings = {**unchanged, "precision.autocast": "bfloat16"}
         seen = speedup * math.exp(minute.random.gauss(0.0, PROCESS_DEVIATION))
         prover = Prover(minute, digits, minute, ignore)

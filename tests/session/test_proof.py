@@ -208,10 +208,12 @@ def test_what_is_proven_is_kept_before_further_pairs_make_it_clearer(facts: Trai
     assert kept == [early]
 
 
-@pytest.mark.parametrize(("pairs_worth", "further"), [(0.5, 0), (2.5, 2), (100.0, 5)])
+@pytest.mark.parametrize(("pairs_worth", "further"), [(0.5, 0), (6.5, 2), (100.0, 8)])
 def test_pairs_that_only_make_the_speed_clearer_take_what_they_are_worth(
     facts: TrainingFacts, pairs_worth: float, further: int
 ) -> None:
+    """A close decision is confirmed by four pairs whatever these take."""
+
     class Clock:
         left, spent = 600.0, 0.0
 
@@ -221,13 +223,14 @@ def test_pairs_that_only_make_the_speed_clearer_take_what_they_are_worth(
             return super().measure(settings, seed, steps)
 
     def made(seconds: float) -> int:
-        pairs = Timed(0.24, scatter=0.001)  # a close decision, which more pairs confirm
+        pairs = Timed(0.3, scatter=0.1)
         prover = Prover(pairs, facts, clock, ignore)
         assert prover.prove(SETTINGS, rule_for(1, 1.02), None, clearer_seconds=seconds).result == "proven"
         return len(pairs.asked)
 
     clock = Clock()
-    assert made(10.0 * pairs_worth) - made(0.0) == further
+    confirmed = MIN_PAIRS + FURTHER_PAIRS
+    assert (made(0.0), made(10.0 * pairs_worth)) == (confirmed, confirmed + further)
 
 
 def test_what_is_not_faster_is_not_judged_by_updates(facts: TrainingFacts) -> None:

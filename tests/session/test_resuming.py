@@ -155,3 +155,11 @@ def test_a_run_is_resumed_with_the_training_that_it_began_with(changes: dict[str
     with pytest.raises(BadRequestError, match=re.escape(message)) as refused:
         check_same_training(SCRIPT, msgspec.structs.replace(SCRIPT, **changes))
     assert "0.1" not in str(refused.value) and "0.2" not in str(refused.value)  # arguments may be secret
+
+
+def test_a_run_of_another_kind_of_training_is_not_resumed() -> None:
+    built = BuildFunction("/w/train.py", "build", "0" * 64, SCRIPT.arguments)
+    for began, present in ((SCRIPT, built), (built, SCRIPT), (built, msgspec.structs.replace(built, entry="make"))):
+        with pytest.raises(BadRequestError, match=r"train.py: the run began with another training: /w/train.py"):
+            check_same_training(began, present)
+    check_same_training(built, built)

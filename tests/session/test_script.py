@@ -13,7 +13,7 @@ import pytest
 
 from autoaccel.records.recipe import read_recipe
 from autoaccel.records.workload import BuildFunction, Script
-from autoaccel.session.workloads import find_module, find_workload
+from autoaccel.session.workloads import find_module, find_script, find_workload
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +46,7 @@ def test_a_file_that_may_define_build_is_a_workload(text: str, tmp_path: Path) -
     (tmp_path / "parts" / "__init__.py").write_text("from .one import *")
     (tmp_path / "parts" / "one.py").write_text("build = make")
     assert isinstance(find_workload(str(tmp_path / "train.py")), BuildFunction)
-    assert isinstance(find_workload(str(tmp_path / "train.py"), is_script=True), Script)
+    assert isinstance(find_script(str(tmp_path / "train.py")), Script)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ from autoaccel.records.accuracy import exact_numbers
 from autoaccel.records.base import decode, encode
 from autoaccel.records.machine import Machine
 from autoaccel.records.options import TuneOptions
-from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader
+from autoaccel.records.script import LoaderKey, SeenLoader
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.workload import BuildFunction, Script, TrainingFacts
 from autoaccel.report.commands import resume_command
 from autoaccel.session.script_wishes import as_tuned, with_wishes
-from autoaccel.session.workloads import find_module, find_workload
+from autoaccel.session.workloads import find_module, find_script, find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings, is_exact
 from autoaccel.space.search_space import load_space
 from tests.report.samples import RECIPE
@@ -161,7 +162,7 @@ def test_a_program_is_a_script_wherever_it_lies(tmp_path: Path, monkeypatch: pyt
 
 def test_a_file_that_defines_build_is_named_as_a_script_wherever_it_is_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("def build(): pass")
-    found = find_workload(str(tmp_path / "train.py"), is_script=True)
+    found = find_script(str(tmp_path / "train.py"))
     command = resume_command(found, Path("run"), "5m", TuneOptions())
     assert f"autoaccel tune --script {tmp_path}/train.py --budget 5m" in command
 
@@ -178,6 +179,8 @@ def test_what_was_said_when_a_recipe_was_made_holds_when_it_is_checked() -> None
     read = msgspec.structs.replace(recipe, script=longer)
     assert as_tuned(FACTS, read).planned_steps == FACTS.planned_steps
     assert as_tuned(FACTS, RECIPE) == FACTS  # of no script
+    built = msgspec.structs.replace(FACTS, script=None)
+    assert as_tuned(built, recipe) == built  # which says itself what it is judged by, and how long it is
 
 
 def test_the_training_loss_judges_no_argument_that_may_change_the_training() -> None:

@@ -10,7 +10,8 @@ import torch
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.machine import Library, NumaNode, ProcessLimits
-from autoaccel.records.script import ScriptFacts, SeenModel
+from autoaccel.records.script import SeenModel
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.runtime.knobs import effects_of
@@ -315,6 +316,12 @@ def test_a_script_has_the_knobs_of_the_parts_that_it_has(
     there = vary(context, script=script, optimizer_has_fused=True)
     assert {name: KNOBS[name].why_closed(there) for name in closed} == closed
     assert {name for name in open_ if not KNOBS[name].why_closed(there)} == open_
+
+
+def test_nobody_scales_the_loss_of_a_script_so_it_is_not_offered_float16(context: KnobContext, vary: Vary) -> None:
+    assert "float16" in KNOBS["precision.autocast"].values(context)
+    there = vary(context, script=ScriptFacts((), (), (), (0,), "cpu", 0.5, 10, None, None, has_loss=True))
+    assert KNOBS["precision.autocast"].values(there) == ("off", "bfloat16")
 
 
 def test_a_batch_in_parts_only_rounds_where_nothing_normalises_by_its_statistics(

@@ -55,10 +55,20 @@ def test_what_a_reader_meets_is_counted(tmp_path: Path) -> None:
         "class Bench:\n    room: 'int'\n    def __init__(self, ranks: Held):\n        self.ranks = ranks\n"
         "class Held:\n    bench: Bench\n"
         "def unread(x):\n    return isinstance(x, Script)\n"
+        "def hidden(x):\n    return x.script or not x.script and x\n"
     )
+    port = "def seen_of(script):\n    return script or 1\n"
+    for path in ("records/seen.py", "workers/processes.py", "runtime/script/any.py"):
+        (tmp_path / "autoaccel" / path).parent.mkdir(parents=True)
+        (tmp_path / "autoaccel" / path).write_text(port)
     told = dict(runpy.run_path(str(ROOT / "tools" / "figures.py"))["figures"](tmp_path))
     assert told["names of ours from tune() downwards"] == "2"  # search and Bench
     assert told["classes"] == "2" and told["constants of modules"] == "3"
-    assert told["is it a script, outside runtime/script/"] == "2 times in 2 modules"
+    assert told["is it a script, outside of the port"] == "4 times in 2 modules"
     assert told["modules that name ranks elsewhere"] == "1"
     assert told["two classes that hold each other"] == "1"
+
+
+def test_nothing_but_the_port_asks_whether_a_training_is_a_script() -> None:
+    told = dict(runpy.run_path(str(ROOT / "tools" / "figures.py"))["figures"](ROOT))
+    assert told["is it a script, outside of the port"] == "0 times in 0 modules"

@@ -11,7 +11,8 @@ from torch.utils.data import DataLoader
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import Failure, ModelSize
-from autoaccel.records.script import LoaderKey, ScriptFacts
+from autoaccel.records.script import LoaderKey
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Value
 from autoaccel.runtime.accelerator import Mark, mark
 from autoaccel.runtime.applied import Applied

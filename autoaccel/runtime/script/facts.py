@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
-from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader, SeenModel, SeenOptimizer
+from autoaccel.records.script import LoaderKey, SeenLoader, SeenModel, SeenOptimizer
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.datasets import LoadingFacts, look_at_samples

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
-from autoaccel.records.script import LoaderKey, ScriptFacts
+from autoaccel.records.script import LoaderKey
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Value
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import map_tensors

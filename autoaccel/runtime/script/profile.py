@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from autoaccel.records.base import Record
 from autoaccel.records.messages import Profiled, TakeProfile, WorkerSpec
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import tensors_of
 from autoaccel.runtime.boards import write_board

@@ -22,12 +22,13 @@ from autoaccel.runtime.script.cycle import TrainingOverError
 from autoaccel.runtime.script.entry import enter, run_main, without_ours
 from autoaccel.runtime.script.parsing import watch_parsers
 from autoaccel.runtime.script.private_copies import copy_before_writing, in_scratch
-from autoaccel.runtime.script.process import end_forked
+from autoaccel.runtime.script.process import end_forked, keep_process
 from autoaccel.runtime.script.starting import Start
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.runtime.script.writes import Writes
 from autoaccel.runtime.streams import end_process, flush_streams
 from autoaccel.runtime.vision import watch_for_torchvision
+from autoaccel.runtime.worker import Channel, work
 
 if TYPE_CHECKING:
     from autoaccel.runtime.pacer import Line
@@ -41,6 +42,16 @@ class Attached(Protocol):
 
     def ended(self) -> bool:
         """The script has come to its end; return whether to run it again."""
+
+
+def main() -> NoReturn:
+    """Be the worker of a script, which imports torch itself, when it likes."""
+    work(_serve)
+
+
+def _serve(spec: WorkerSpec, channel: Channel) -> Record | None:
+    keep_process(channel.fileno())
+    return serve_script(spec, channel)
 
 
 def serve_script(spec: WorkerSpec, line: Line) -> Record | None:

@@ -54,8 +54,7 @@ def _plain(name: str) -> str:
 
 def argument_knobs(context: KnobContext) -> list[Knob]:
     """Return the knobs of a script's arguments, those that a person has named."""
-    script = context.training.script if context.training is not None else None
-    return [argument_knob(PREFIX + one.name) for one in script.arguments] if script is not None else []
+    return [argument_knob(PREFIX + one.name) for one in context.seen.arguments]
 
 
 @functools.cache
@@ -85,14 +84,13 @@ def argument_knob(name: str) -> Knob:
 
 
 def _declared(argument: str, context: KnobContext) -> ScriptArgument:
-    script = context.training.script if context.training is not None else None
-    found = [one for one in script.arguments if one.name == argument] if script is not None else []
-    return found[0] if found else ScriptArgument(argument, (NOT_GIVEN,))
+    found = (one for one in context.seen.arguments if one.name == argument)
+    return next(found, ScriptArgument(argument, (NOT_GIVEN,)))
 
 
 def _shows_samples(context: KnobContext) -> bool:
-    script = context.training.script if context.training is not None else None
-    return script is not None and script.loader is not None and script.loader.key.batch_size is not None
+    loader = context.seen.loader
+    return loader is not None and loader.key.batch_size is not None
 
 
 def _clash(name: str, other: str) -> Clash:

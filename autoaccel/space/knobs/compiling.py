@@ -32,10 +32,9 @@ def _modes(context: KnobContext) -> tuple[Value, ...]:
 
 
 def _why_no_compiler(context: KnobContext) -> str:
-    script = context.training.script if context.training is not None else None
-    if script is not None and "torch.compile" in script.does:
+    if "torch.compile" in context.seen.does:
         return "the script compiles its model itself"
-    if script is not None and DOUBLE_BACKWARD in script.does:
+    if DOUBLE_BACKWARD in context.seen.does:
         return "the script differentiates its gradients, which compiled models do not support"
     if context.device in ("cuda", "xpu"):
         return _why_no_triton(context)

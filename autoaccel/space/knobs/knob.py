@@ -10,7 +10,7 @@ from autoaccel.records.by_hand import ByHand
 from autoaccel.records.knob import EffectStage, Group, Risk, Where
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import PARTS_AT_HAND, Seen
 from autoaccel.records.settings import Value
 from autoaccel.records.workload import TrainingFacts
 
@@ -37,6 +37,11 @@ class KnobContext:
     def device(self) -> str:
         """The type of that device: "cpu", "cuda", "mps" or "xpu"."""
         return self.torch_device.partition(":")[0]
+
+    @property
+    def seen(self) -> Seen:
+        """What answers whatever differs between a script and what build() returns."""
+        return self.training.seen if self.training is not None else PARTS_AT_HAND
 
     @property
     def found(self) -> Mapping[str, Value]:
@@ -78,19 +83,6 @@ def _available(context: KnobContext) -> str:
 
 def _nothing(value: Value, context: KnobContext) -> Mapping[str, str]:
     return {}
-
-
-_NO_LOSS = (
-    "it may change the numbers, and the script never calls backward() on a loss that could be compared; name a metric "
-    "with --metric"
-)
-_NO_MODEL = "the script calls no module that it trains"
-_NOT_CALLED = (
-    "the script never calls its modules themselves, as model(inputs) does, but their forward() or what they hold: "
-    "there is no call that could be changed"
-)
-_NO_OPTIMIZER = "the script makes its updates itself, without an optimizer of torch.optim"
-_NOT_IN_SCRIPTS = "it does not work in a script, only in a file whose build() returns a Training"
 
 
 @dataclass(frozen=True)
@@ -168,23 +160,8 @@ class Knob:
 
     def why_closed(self, context: KnobContext) -> str:
         """Return why no other value than the default works in a context, or in a script at all; empty if one does."""
-        script = context.training.script if context.training is not None else None
-        in_script = self._why_not_in(script, context) if script is not None else ""
-        return in_script or self.why_unavailable(context)
-
-    def _why_not_in(self, script: ScriptFacts, context: KnobContext) -> str:
-        """Return why it cannot act in this script; empty if nothing that was seen of the script is against it."""
-        if "script" not in self.acts_in:
-            return _NOT_IN_SCRIPTS
-        if not script.models and self.effect_stage in ("model", "step"):
-            return _NO_MODEL
-        if not script.calls_models and self.effect_stage in ("model", "step"):
-            return _NOT_CALLED
-        if script.updates_itself and self.effect_stage == "optimizer":
-            return _NO_OPTIMIZER
-        if not (script.has_loss or script.metric) and self.risk_at(context) != "exact":
-            return _NO_LOSS
-        return ""
+        reason = context.seen.why_not(self.acts_in, self.effect_stage, self.risk_at(context))
+        return reason or self.why_unavailable(context)
 
     def default(self, context: KnobContext) -> Value:
         """Return the user's own value: what their code has set, or what happens if nobody changes anything."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from autoaccel.records.by_hand import ByHand
 from autoaccel.records.settings import Value
-from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs.knob import (
     ON,
     Clash,
@@ -21,19 +20,18 @@ def _why_no_fused(context: KnobContext) -> str:
     if context.machine.torch is not None and not context.machine.torch.fused_optimizer:
         return f"torch {context.machine.torch.version} has no fused optimizers on this {context.device}"
     if context.training is not None and not context.training.optimizer_has_fused:
-        return _why_made_by_hand(context.training) or f"{context.training.optimizer} has no fused form"
+        return _why_made_by_hand(context) or f"{context.training.optimizer} has no fused form"
     return ""
 
 
 def _why_no_foreach(context: KnobContext) -> str:
     if context.training is not None and not context.training.optimizer_has_foreach:
-        return _why_made_by_hand(context.training) or f"{context.training.optimizer} has no such forms"
+        return _why_made_by_hand(context) or f"{context.training.optimizer} has no such forms"
     return ""
 
 
-def _why_made_by_hand(training: TrainingFacts) -> str:
-    by_script = training.script is not None and training.script.updates_itself
-    return "the script makes its updates itself, without an optimizer" if by_script else ""
+def _why_made_by_hand(context: KnobContext) -> str:
+    return "the script makes its updates itself, without an optimizer" if context.seen.updates_itself else ""
 
 
 def _why_no_batch(context: KnobContext) -> str:

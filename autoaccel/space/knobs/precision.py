@@ -24,8 +24,7 @@ def _autocast_values(context: KnobContext) -> tuple[Value, ...]:
     no_convolutions = context.training is not None and not context.training.has_convolutions
     units = _FLOAT16_UNITS | _FLOAT16_MATMUL_UNITS if no_convolutions else _FLOAT16_UNITS
     emulated = context.device == "cpu" and not units & set(context.machine.cpu.features)
-    # In a script nobody scales its loss.
-    without = emulated or (context.training is not None and context.training.script is not None)
+    without = emulated or not context.seen.scales_loss
     return ("off", *(name for name in found if not (name == "float16" and without)))
 
 

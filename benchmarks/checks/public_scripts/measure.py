@@ -22,7 +22,7 @@ from typing import Any
 
 from autoaccel.errors import AutoaccelError
 from autoaccel.records.options import TuneOptions
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.workload import Script
 from autoaccel.space.knobs import KnobContext
 from autoaccel.space.search_space import load_space

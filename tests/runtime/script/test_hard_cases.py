@@ -14,7 +14,7 @@ import pytest
 
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure, GiveTurn, Measure, Turn
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers import worker

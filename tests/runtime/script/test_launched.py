@@ -18,7 +18,7 @@ import pytest
 from autoaccel.records.launching import Launched
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure, GiveTurn, Measure, Train, Turn, WorkerSpec
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.session.workloads import find_module

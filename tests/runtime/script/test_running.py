@@ -12,7 +12,8 @@ import pytest
 
 from autoaccel.records.base import encode
 from autoaccel.records.messages import Train, WorkerSpec
-from autoaccel.records.script import LoaderKey, ScriptFacts, SeenLoader
+from autoaccel.records.script import LoaderKey, SeenLoader
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Script
 from tests.cases import rest_is_long

@@ -13,7 +13,7 @@ import torch
 
 from autoaccel.records.launching import Launched
 from autoaccel.records.messages import Train, WorkerSpec
-from autoaccel.records.script import ScriptFacts
+from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.session.workloads import find_module
 from autoaccel.workers.launchers import command, variables
