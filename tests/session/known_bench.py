@@ -234,6 +234,7 @@ def tune(
     space: SearchSpace = SPACE,
     trainings: int = 1000,
     search_seconds: float | None = None,
+    trials: int | None = None,
 ) -> Tuned:
     """Return what a run comes to: planned, searched and proven on this bench.
 
@@ -244,6 +245,7 @@ def tune(
         space: That is searched.
         trainings: How often the training is run.
         search_seconds: That the search may spend until something is proven; None: what the plan says.
+        trials: That the run makes at most; None: as many as pay.
     """
     events: list[Event] = []
     kept: list[Settings] = []
@@ -254,7 +256,7 @@ def tune(
         if settings and settings not in kept[-1:]:
             kept.append(settings)
 
-    options = TuneOptions(trainings=trainings, evidence="any" if bench.updates else "whole")
+    options = TuneOptions(trainings=trainings, trials=trials, evidence="any" if bench.updates else "whole")
     workload = BuildFunction("model.py", "build", "")
     request = Request(workload, bench.budget_seconds, Constraint(0.01, False), options)
     run = TuningRun(request, RunFolder(folder), cast("WorkerStarter", None), bench.clock, watch)

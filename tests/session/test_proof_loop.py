@@ -14,6 +14,7 @@ import pytest
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure
+from autoaccel.records.progress import PairFinished, TrialStarted
 from autoaccel.records.recipe import StopReason
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, changed, settings_key
@@ -184,13 +185,14 @@ def test_for_another_trial_of_what_is_proven_there_is_no_time(play: Play, search
     assert before < bench.budget_seconds and after == math.inf
 
 
-def test_a_further_search_in_which_nothing_is_tried_is_not_told(play: Play, machine: Machine) -> None:
+def test_a_further_search_in_which_nothing_is_tried_is_not_told(play: Play, machine: Machine, searches: Spied) -> None:
     """What changes no number is proven in seconds; the runs that all else needs do not fit into what is left."""
     old = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, features=()))  # without bfloat16
-    logs = {"loader.workers=2": 0.5, "precision.autocast=bfloat16": 0.1}
-    tuned = play(slower_first(logs=logs, budget_seconds=120.0), machine=old, search_seconds=CUT_SHORT)
+    bench = slower_first(logs={"loader.workers=2": 0.5, "precision.autocast=bfloat16": 0.1}, spent_seconds=495.0)
+    tuned = play(bench, machine=old, search_seconds=CUT_SHORT)
     assert tuned.found == WORKERS
-    assert tuned.tried == [WORKERS] and len(tuned.searches) == 1
+    assert tuned.tried == [WORKERS]
+    assert len(searches) == 2 and len(tuned.searches) == 1
 
 
 def test_what_is_proven_is_kept_before_anything_better_is_looked_for(play: Play) -> None:
@@ -250,6 +252,15 @@ def test_after_a_drop_the_rival_without_what_dropped_it_is_proven(play: Play) ->
     tuned = play(KnownBench(logs, drops=RANKS))
     assert tuned.found == {**CAST, **WORKERS}
     assert {trial.settings["parallel.world_size"] for trial in tuned.result.trials if not trial.feasible} == {2}
+
+
+def test_what_changes_no_number_in_what_dropped_the_metric_is_proven_though_it_was_never_tried_alone(
+    play: Play,
+) -> None:
+    logs = {"precision.autocast=bfloat16": 0.2, "loader.workers=2": 0.5}
+    tuned = play(KnownBench(logs, drops=CAST), trials=1)
+    assert tuned.tried == [FIRST] and tuned.refused == [FIRST]
+    assert tuned.found == WORKERS
 
 
 def test_what_diverges_in_its_proof_is_refused_and_the_next_is_proven(play: Play) -> None:
@@ -337,6 +348,8 @@ def test_an_open_proof_of_an_earlier_part_comes_first_and_with_its_number(
     resumed.add_contender(ContenderResult(refuted, 1, "not faster"))
     resumed.add_contender(ContenderResult(left, 2, "metric unclear"))
     again = tune(KnownBench(logs, not_faster=({**RANKS, **CAST},)), later, machine)
+    begun = [type(event) for event in again.events if isinstance(event, PairFinished | TrialStarted)]
+    assert begun[0] is PairFinished
     *_, first, second = again.proofs
     assert (first.settings, first.number) == (left, 2)
     assert second.number == 3 and second.settings not in (refuted, left)
