@@ -88,7 +88,7 @@ class Search:
     @property
     def best(self) -> Trial | None:
         """The trial of the settings that would be proven first; None while the baseline's own are as good."""
-        first = self.ranking.first(self.ranking.contenders())
+        first = self.ranking.first(self.ranking.candidates())
         if first is None:
             return None
         return next(trial for trial in self.trials if trial.comparison and trial.settings == first.settings)

@@ -14,7 +14,7 @@ from autoaccel.space.knobs import RISKS
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, PROCESS_DEVIATION
 
 
-class Contender(NamedTuple):
+class Candidate(NamedTuple):
     """Settings that could become the recipe, as all trials together see them."""
 
     change: Change
@@ -36,44 +36,44 @@ class Ranking:
         self._baseline = baseline
         self._economy = economy
 
-    def contenders(self, also: Sequence[Settings] = ()) -> list[Contender]:
+    def candidates(self, also: Sequence[Settings] = ()) -> list[Candidate]:
         """Return what could be proven, the fastest first: settings with a noticeably shorter projected run.
 
         Args:
-            also: Settings that were not measured, but may be contenders as well.
+            also: Settings that were not measured, but may be candidates as well.
         """
         worthwhile = self._economy.baseline_total_seconds / (1 + NOISE_THRESHOLD)
         ranked = self._knowledge.ranked(also)
-        return [self._contender(*one) for one in ranked if one.total_seconds < worthwhile]
+        return [self._candidate(*one) for one in ranked if one.total_seconds < worthwhile]
 
-    def contender(self, settings: Settings, log_speedup: float) -> Contender:
-        """Return settings as a contender whose speed-up was measured otherwise than in a trial."""
-        return self._contender(settings, log_speedup, self._knowledge.total_seconds(settings, log_speedup))
+    def candidate(self, settings: Settings, log_speedup: float) -> Candidate:
+        """Return settings as a candidate whose speed-up was measured otherwise than in a trial."""
+        return self._candidate(settings, log_speedup, self._knowledge.total_seconds(settings, log_speedup))
 
-    def _contender(self, settings: Settings, log_speedup: float, total_seconds: float) -> Contender:
-        return Contender(Change(settings, self._baseline, self._knowledge.space), log_speedup, total_seconds)
+    def _candidate(self, settings: Settings, log_speedup: float, total_seconds: float) -> Candidate:
+        return Candidate(Change(settings, self._baseline, self._knowledge.space), log_speedup, total_seconds)
 
-    def first(self, contenders: Sequence[Contender]) -> Contender | None:
-        """Return the contender to prove first, None if there are none; see `first_contender`."""
-        return first_contender(contenders, self._doubt, self._harms) if contenders else None
+    def first(self, candidates: Sequence[Candidate]) -> Candidate | None:
+        """Return the candidate to prove first, None if there are none; see `first_to_prove`."""
+        return first_to_prove(candidates, self._doubt, self._harms) if candidates else None
 
-    def _doubt(self, one: Contender, other: Contender) -> float:
+    def _doubt(self, one: Candidate, other: Candidate) -> float:
         return self._knowledge.contrast([one.settings, other.settings], [1, -1])[1]
 
-    def _harms(self, contender: Contender) -> int:
-        """Return how many of a contender's settings, but a person's wishes, seem to slow it down by a deviation."""
-        change = contender.change
+    def _harms(self, candidate: Candidate) -> int:
+        """Return how many of a candidate's settings, but a person's wishes, seem to slow it down by a deviation."""
+        change = candidate.change
         names = [name for name in change.names if name in change.space.open]
         found = [self._knowledge.contrast([change.settings, change.without(name).settings], [1, -1]) for name in names]
         return sum(mean < -deviation for mean, deviation in found)
 
 
-def first_contender(
-    contenders: Sequence[Contender],
-    doubt: Callable[[Contender, Contender], float],
-    harms: Callable[[Contender], int],
-) -> Contender:
-    """Return which contender to prove first, of at least one.
+def first_to_prove(
+    candidates: Sequence[Candidate],
+    doubt: Callable[[Candidate, Candidate], float],
+    harms: Callable[[Candidate], int],
+) -> Candidate:
+    """Return which candidate to prove first, of at least one.
 
     Between runs that differ by less than the noise the one with less risk comes first, because it is surer to be
     proven, then the one with fewer processes, because its proof is cheaper and needs no runs where updates tell; then
@@ -81,12 +81,12 @@ def first_contender(
     with fewer changes. A difference above a process's luck is never noise, however little is known.
 
     Args:
-        contenders: To choose from.
-        doubt: Returns the standard deviation of the logarithm of the ratio of two contenders' speeds.
-        harms: Returns how many of a contender's own settings seem to slow it down.
+        candidates: To choose from.
+        doubt: Returns the standard deviation of the logarithm of the ratio of two candidates' speeds.
+        harms: Returns how many of a candidate's own settings seem to slow it down.
     """
-    fastest = min(contenders, key=lambda one: one.total_seconds)
-    close = [one for one in contenders if _log_ratio(one, fastest) <= PROCESS_DEVIATION]
+    fastest = min(candidates, key=lambda one: one.total_seconds)
+    close = [one for one in candidates if _log_ratio(one, fastest) <= PROCESS_DEVIATION]
     alike = [one for one in close if one is fastest or _log_ratio(one, fastest) <= doubt(one, fastest)]
     surest = min(map(_sureness, alike))
     safest = [one for one in alike if _sureness(one) == surest]
@@ -97,10 +97,10 @@ def first_contender(
     return min(as_quick, key=lambda one: (len(one.change.names), one.total_seconds))
 
 
-def _sureness(one: Contender) -> tuple[int, int]:
-    """Return what makes a contender's proof harder, as a sort key: the easiest comes first."""
+def _sureness(one: Candidate) -> tuple[int, int]:
+    """Return what makes a candidate's proof harder, as a sort key: the easiest comes first."""
     return RISKS.index(one.change.risk), one.change.ranks
 
 
-def _log_ratio(one: Contender, other: Contender) -> float:
+def _log_ratio(one: Candidate, other: Candidate) -> float:
     return math.log(one.total_seconds / other.total_seconds)

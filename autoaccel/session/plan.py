@@ -123,7 +123,7 @@ class Plan:
 
     @property
     def proof(self) -> float:
-        """Seconds of the proof of one contender, speed and metric."""
+        """Seconds of the proof of one candidate, speed and metric."""
         return self.seconds["confirm"] + self.seconds["metric"]
 
     def held_back(self, needed: float, trials: int) -> float:

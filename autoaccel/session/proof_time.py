@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from autoaccel.records.contender import OPEN
 from autoaccel.records.evidence import MetricPlan
-from autoaccel.search.ranking import Contender
+from autoaccel.search.ranking import Candidate
 from autoaccel.session.judging import MetricJudge
 from autoaccel.session.metric import MetricProof
 from autoaccel.session.plan import PROOF_MARGIN
@@ -121,13 +121,13 @@ class ProofCosts:
         return max(rest, more)
 
     def missing(
-        self, contender: Contender, proof: Proof, metric: MetricProof | None, spent_seconds: float
+        self, candidate: Candidate, proof: Proof, metric: MetricProof | None, spent_seconds: float
     ) -> tuple[float, MetricPlan | None]:
         """Return what the rest of a proof is expected to take, infinite if no larger budget would do.
 
         And by what the metric would be judged; None if it need not be.
         """
-        change, speedup, judge = contender.change, math.exp(contender.log_speedup), self._judge
+        change, speedup, judge = candidate.change, math.exp(candidate.log_speedup), self._judge
         if proof.result not in OPEN or proof.obstacle == "speed settles":
             return math.inf, None
         if proof.result == "incomplete" or metric is None:

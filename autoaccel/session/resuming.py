@@ -22,12 +22,8 @@ class Earlier(NamedTuple):
 
     @property
     def numbers(self) -> dict[str, int]:
-        """Key of settings -> which contender they were, from 1: the same share of the error decides again."""
-        return {
-            settings_key(contender.settings): contender.number
-            for contender in self.results
-            if contender.result != "fails"
-        }
+        """Key of settings -> which candidate they were, from 1: the same share of the error decides again."""
+        return {settings_key(one.settings): one.number for one in self.results if one.result != "fails"}
 
     def pairs_of(self, settings: Settings) -> list[ProofPair]:
         """Return the pairs of the proof of some settings, in their order."""
@@ -46,13 +42,13 @@ class Earlier(NamedTuple):
     @property
     def refuted(self) -> list[Settings]:
         """Settings that were not faster."""
-        return [contender.settings for contender in self.results if contender.result == "not faster"]
+        return [one.settings for one in self.results if one.result == "not faster"]
 
     @property
     def open(self) -> list[Settings]:
         """Settings whose proof has not ended: the interrupted one, then those for which there was no time."""
-        last = {settings_key(contender.settings): contender for contender in self.results}
-        left = [contender.settings for contender in last.values() if contender.result in OPEN]
+        last = {settings_key(one.settings): one for one in self.results}
+        left = [one.settings for one in last.values() if one.result in OPEN]
         interrupted = self.pairs[-1].settings if self.pairs else None
         if interrupted is not None and settings_key(interrupted) not in last:
             return [interrupted, *left]

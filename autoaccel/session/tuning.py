@@ -14,9 +14,9 @@ from autoaccel.records.request import Request
 from autoaccel.session.changed_file import FileWatch
 from autoaccel.session.clock import BudgetClock
 from autoaccel.session.concluding import conclude
-from autoaccel.session.contenders import search_and_prove
 from autoaccel.session.kept_apart import tell_written
 from autoaccel.session.preparing import prepare
+from autoaccel.session.proof_loop import search_and_prove
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.sharing import StudyAddress
 from autoaccel.session.tuning_run import TuningRun

@@ -35,7 +35,8 @@ from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.minutes import at_least
 from benchmarks.harness.table import TABLES, read_table
 from benchmarks.studies.tables.halves import Splits
-from benchmarks.studies.tables.simulate import SHARE, ReplayTask, autoaccel
+from benchmarks.studies.tables.proofs import ReplayTask
+from benchmarks.studies.tables.simulate import SHARE, autoaccel
 
 MAX_GROWTH_BYTES = 20_000_000
 _SECONDS = 120.0  # for a trial

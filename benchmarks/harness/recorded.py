@@ -26,8 +26,8 @@ from autoaccel.search.study import study_in_memory
 from autoaccel.search.trial_source import Reading
 from autoaccel.session.bench import PairReading, PairSource
 from autoaccel.session.concluding import conclude
-from autoaccel.session.contenders import search_and_prove
 from autoaccel.session.planning import Planner
+from autoaccel.session.proof_loop import search_and_prove
 from autoaccel.session.rounding import UPDATE_STEPS
 from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.setup import Setup
@@ -167,6 +167,18 @@ def tune_recorded(facts: Facts, folder: Path, epochs: int, options: TuneOptions,
         options: Of the tune; its budget in seconds.
         tell: Told what happens.
     """
+    setup = prepare_recorded(facts, folder, epochs, options, tell)
+    result = search_and_prove(setup)
+    assert result is not None  # no other worker takes part
+    return conclude(setup, result)
+
+
+def prepare_recorded(facts: Facts, folder: Path, epochs: int, options: TuneOptions, tell: Listener = ignore) -> Setup:
+    """Return what a tune on a table knows when its search begins; see `tune_recorded`.
+
+    Raises:
+        BudgetSpentError: If the budget does not suffice for a trial and a proof.
+    """
     head = facts.table.head
     training = msgspec.structs.replace(head.facts, epochs=epochs)
     budget_seconds = parse_duration(str(options.budget))
@@ -187,7 +199,4 @@ def tune_recorded(facts: Facts, folder: Path, epochs: int, options: TuneOptions,
     Planner(run, facts.context, space).anew(bench)
     clock.spent += head.profile_seconds
     diagnosis = Diagnosis(facts.findings, head.profile)
-    setup = Setup(run, head.machine, bench, space, study_in_memory(), diagnosis, facts.context.demand)
-    result = search_and_prove(setup)
-    assert result is not None  # no other worker takes part
-    return conclude(setup, result)
+    return Setup(run, head.machine, bench, space, study_in_memory(), diagnosis, facts.context.demand)

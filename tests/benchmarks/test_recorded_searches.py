@@ -14,8 +14,9 @@ import pytest
 from autoaccel.records.settings import describe_change
 from benchmarks.harness.table import TABLES, read_table
 from benchmarks.studies.simulated_machines import measure as machines
-from benchmarks.studies.tables import simulate
 from benchmarks.studies.tables.halves import Splits
+from benchmarks.studies.tables.proofs import ReplayTask, run
+from benchmarks.studies.tables.simulate import SHARE
 
 RECORDED = Path(__file__).parent / "recorded_searches.json"
 PLANNED_STEPS = 50_000
@@ -25,8 +26,8 @@ def on_table(name: str, seed: int) -> list[tuple[float, str]]:
     """Return when a whole run on a table held which settings, in seconds, its proof included."""
     table = Splits(read_table(TABLES / f"{name}.jsonl.gz"))
     _, replayed = table.half(seed)
-    budget_seconds = simulate.SHARE * table.whole.grid_seconds
-    history = simulate.autoaccel(simulate.ReplayTask(replayed, PLANNED_STEPS, budget_seconds, seed))
+    budget_seconds = SHARE * table.whole.grid_seconds
+    history = run(ReplayTask(replayed, PLANNED_STEPS, budget_seconds, seed))
     return [
         (round(seconds, 3), describe_change(settings, table.whole.table.head.baseline_settings))
         for seconds, settings in history

@@ -15,6 +15,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.session.bench import PairReading
 from benchmarks.harness import rows
+from benchmarks.harness.recorded import RecordedPairs
 from benchmarks.harness.replay import Facts, Replay, SimulatedClock
 from benchmarks.harness.table import TABLES, Table, read_table, write_table
 from benchmarks.studies.false_wins import NullPairs, replayed
@@ -22,10 +23,10 @@ from benchmarks.studies.tables.bounds import what_is_left
 from benchmarks.studies.tables.halves import Splits
 from benchmarks.studies.tables.held import KINDS, MAX_RATIO, Held, everything, ratios, stays_possible
 from benchmarks.studies.tables.measure import keep
-from benchmarks.studies.tables.proofs import ReplayedPairs
+from benchmarks.studies.tables.proofs import ReplayTask
 from benchmarks.studies.tables.samplers import compare
-from benchmarks.studies.tables.simulate import ReplayTask, autoaccel_unproven, simulate
 from benchmarks.studies.tables.simulate import autoaccel as tuned
+from benchmarks.studies.tables.simulate import autoaccel_unproven, simulate
 
 NAMES = sorted(path.name.partition(".")[0] for path in TABLES.glob("*.jsonl.gz"))
 
@@ -120,7 +121,7 @@ def test_every_sampler_searches_in_the_same_harness_and_proves_its_pick() -> Non
     assert other["median_regret"] <= 0.12 and other["median_seconds"] != baseline["median_seconds"]
 
 
-class CutShort(ReplayedPairs):
+class CutShort(RecordedPairs):
     """Pairs that find no time for the first settings that are asked for."""
 
     first: Settings | None = None
@@ -132,7 +133,7 @@ class CutShort(ReplayedPairs):
         return super().measure(settings, seed, steps)
 
 
-def test_after_a_proof_that_is_cut_short_the_next_contender_is_proven(
+def test_after_a_proof_that_is_cut_short_the_next_candidate_is_proven(
     facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Replays ended with the user's own settings there, where `autoaccel tune` goes on."""
@@ -142,7 +143,7 @@ def test_after_a_proof_that_is_cut_short_the_next_contender_is_proven(
         return [settings != facts.table.head.baseline_settings for settings in ended]
 
     whole = found()
-    monkeypatch.setattr("benchmarks.studies.tables.simulate.ReplayedPairs", CutShort)
+    monkeypatch.setattr("benchmarks.harness.recorded.RecordedPairs", CutShort)
     assert any(found()) or not any(whole)
 
 

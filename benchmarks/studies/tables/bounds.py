@@ -16,9 +16,11 @@ from autoaccel.records.profile import Finding
 from autoaccel.records.space import SearchSpace
 from autoaccel.space.narrow import narrow
 from benchmarks.harness.command_line import make_parser
+from benchmarks.harness.recorded import MIN_SPEEDUP
 from benchmarks.harness.replay import Facts
 from benchmarks.harness.rows import add_row
-from benchmarks.studies.tables.simulate import MIN_SPEEDUP, SHARE, ReplayTask, horizons, judge, made_from, search_space
+from benchmarks.studies.tables.proofs import ReplayTask
+from benchmarks.studies.tables.simulate import SHARE, horizons, judge, made_from, search_space
 
 
 def narrowed_space(facts: Facts) -> SearchSpace:

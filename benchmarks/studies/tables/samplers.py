@@ -23,19 +23,9 @@ from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import add_row, to_measure
 from benchmarks.harness.table import TABLES, read_table
 from benchmarks.studies.tables.halves import Splits
+from benchmarks.studies.tables.proofs import History, ReplayTask, run
 from benchmarks.studies.tables.simulate import CODE as SEARCH_CODE
-from benchmarks.studies.tables.simulate import (
-    History,
-    ReplayTask,
-    Searcher,
-    files,
-    horizons,
-    made_from,
-    narrowed,
-    search_space,
-    show,
-    simulate,
-)
+from benchmarks.studies.tables.simulate import Searcher, files, horizons, made_from, show, simulate
 
 CODE = (*SEARCH_CODE, "benchmarks/studies/tables/samplers.py")
 SAMPLERS = (OWN_SAMPLER, *OPTUNAS)
@@ -45,7 +35,7 @@ def search_with(sampler: str) -> Searcher:
     """Return a search as `autoaccel tune --sampler` makes it, its proof included."""
 
     def search(task: ReplayTask) -> History:
-        return search_space(task, narrowed(task), task.facts.findings, proves=True, sampler=sampler)
+        return run(task, sampler)
 
     return search
 

@@ -20,13 +20,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import optuna
 
-from autoaccel.advise.bounds import OTHERS_SPEEDUP
-from autoaccel.records.options import OWN_SAMPLER
 from autoaccel.records.profile import Finding
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
@@ -37,52 +35,34 @@ from autoaccel.search.loop import Search
 from autoaccel.search.task import SearchTask, expect
 from autoaccel.search.trial_source import Instruments
 from autoaccel.space.narrow import narrow
-from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.peers import FINALISTS, PeerTask, ProjectedRun, search_with_optuna
+from benchmarks.harness.recorded import MIN_SPEEDUP
 from benchmarks.harness.replay import TRAININGS, Facts, Replay, SimulatedClock, seconds_of
 from benchmarks.harness.rows import Provenance, add_row, provenance, to_measure
 from benchmarks.harness.table import CODE as TABLES_CODE
-from benchmarks.harness.table import TABLES, TableHead, read_table
+from benchmarks.harness.table import TABLES, read_table
 from benchmarks.studies.tables.halves import Splits, interval, regret
-from benchmarks.studies.tables.proofs import ReplayedPairs, search_and_prove
+from benchmarks.studies.tables.proofs import History, ReplayTask, run
 
 ROOMS = ("advise", "search", "session", "space", "statistics")
 CODE = (
     *(f"autoaccel/{room}" for room in ROOMS),
     "benchmarks/harness/peers.py",
+    "benchmarks/harness/recorded.py",
     *TABLES_CODE,
     *(f"benchmarks/studies/tables/{module}.py" for module in ("halves", "proofs", "simulate")),
 )
 SHARE = 0.1  # of the grid's cost that a search may take
 CLOSE = 1.02
-MIN_SPEEDUP = 1 + NOISE_THRESHOLD / OTHERS_SPEEDUP  # that a knob must promise, as in `autoaccel tune`
 SLOW_PEERS = {"optuna-gp": 20}  # searches; each fits a Gaussian process per trial
-
-History = list[tuple[float, Settings]]
-"""When a search held which settings to be the best, in seconds."""
-
-
-class ReplayTask(NamedTuple):
-    """What a search is given to replay."""
-
-    facts: Facts
-    planned_steps: int
-    budget_seconds: float
-    seed: int
-
-    @property
-    def head(self) -> TableHead:
-        """What is known before any search."""
-        return self.facts.table.head
-
 
 Searcher = Callable[[ReplayTask], History]
 
 
 def autoaccel(task: ReplayTask) -> History:
     """Search and prove as `autoaccel tune` does; what cannot be proven is not held."""
-    return search_space(task, narrowed(task), task.facts.findings, proves=True)
+    return run(task)
 
 
 def autoaccel_unproven(task: ReplayTask) -> History:
@@ -95,14 +75,8 @@ def narrowed(task: ReplayTask) -> SearchSpace:
     return narrow(task.head.space, task.head.baseline_settings, task.facts.findings, MIN_SPEEDUP)
 
 
-def search_space(
-    replayed: ReplayTask,
-    space: SearchSpace,
-    findings: Sequence[Finding],
-    proves: bool = False,
-    sampler: str = OWN_SAMPLER,
-) -> History:
-    """Search this space as `autoaccel tune` does, with these findings to go by; `proves`: its best is proven, too."""
+def search_space(replayed: ReplayTask, space: SearchSpace, findings: Sequence[Finding]) -> History:
+    """Search this space as `autoaccel tune` does, with these findings to go by, and prove nothing."""
     facts, head = replayed.facts, replayed.head
     clock = SimulatedClock(replayed.budget_seconds)
     baseline = head.baseline
@@ -118,18 +92,14 @@ def search_space(
         trial_seconds=facts.trial_seconds,
     )
     prior = expect(space, facts.context, head.baseline_settings, findings)
-    task = SearchTask(space, head.baseline_settings, economy, prior, replayed.seed, sampler=sampler)
+    task = SearchTask(space, head.baseline_settings, economy, prior, replayed.seed)
 
     def keep(trial: Trial) -> None:
         best = search.best
         history.append((clock.spent, best.settings if best else head.baseline_settings))
 
-    generator = random.Random(replayed.seed)
-    replay = Replay(facts, clock, generator)
+    replay = Replay(facts, clock, random.Random(replayed.seed))
     search = Search(task, Instruments(replay, clock, keep, ignore))
-    if proves:
-        proven = search_and_prove(search, facts, ReplayedPairs(facts, replay, clock, generator), clock)
-        return [*history, (clock.spent, proven)]
     search.run(reserve=lambda settings, speedup: 0.0)
     history.append((clock.spent, search.best.settings if search.best else head.baseline_settings))
     return history

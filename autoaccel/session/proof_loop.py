@@ -1,0 +1,302 @@
+"""The proof loop: search, prove the best settings, or the next best if they are refused, and what is better still."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+from autoaccel.records.conclusion import Refused
+from autoaccel.records.contender import JUDGEMENTS, OPEN, ContenderResult, ProofReason
+from autoaccel.records.progress import Note, StageStarted
+from autoaccel.records.settings import Settings, settings_key
+from autoaccel.report.conclusions import elsewhere_words, further_search_words, proof_start_words, refused_words
+from autoaccel.search.ranking import Candidate
+from autoaccel.session.breaking_down import break_down_proven
+from autoaccel.session.candidates import (
+    MAX_CANDIDATES,
+    Attempt,
+    ProofState,
+    add_parts,
+    begin_proofs,
+    fits,
+    is_first,
+    needed_seconds,
+    next_candidate,
+    not_begun,
+    number_of,
+    proofs_of,
+    reserved_seconds,
+    rival_of,
+    without_harmful,
+    worth_proving,
+)
+from autoaccel.session.contributions import Breakdown
+from autoaccel.session.metric import MetricProof
+from autoaccel.session.plan import EXPLAINING_SHARE, expected_continuation
+from autoaccel.session.proof import Proof
+from autoaccel.session.proof_results import keep_recipe, left_alone, own_settings_result, proven_result
+from autoaccel.session.setup import SearchResult, Setup
+from autoaccel.session.sharing import proof_elsewhere
+from autoaccel.session.starting import start_search
+from autoaccel.statistics.deciding import rule_for
+
+
+def search_and_prove(setup: Setup) -> SearchResult | None:
+    """Search, prove the best settings, or the next best if that fails, and return the result.
+
+    What an earlier part of the run left open is proven before anything else is looked for. None if another of the
+    study's workers proves.
+    """
+    if (untouched := left_alone(setup)) is not None:
+        return untouched
+    search = start_search(setup)
+    state = begin_proofs(setup, search)
+    if not state.resumed:
+        _search(state)
+    while (candidate := next_candidate(state) or _of_longer_search(state)) is not None:
+        attempt = _prove(state, candidate, search.stop)
+        if attempt is None:
+            return None
+        if attempt.proof.result == "proven":
+            keep_recipe(state, attempt)
+            return proven_result(state, *_without_harm(state, _better(state, attempt)))
+        _refuse(state, attempt)
+        if attempt.proof.result != "incomplete":  # if only time was missing, none is left for another search
+            _search_on(state)
+    return None if _is_elsewhere(state, None) else own_settings_result(state)
+
+
+def _search(state: ProofState, begin: Callable[[Settings], None] | None = None) -> None:
+    """Search as long as that pays, and leave what proofs need; see `Search.run`."""
+    state.search.run(functools.partial(reserved_seconds, state), begin, proofs_of(state))
+
+
+def _of_longer_search(state: ProofState) -> Candidate | None:
+    """Search beyond the search's share of the budget if that has found nothing; return what to prove then, if any."""
+    run, search = state.setup.run, state.search
+    if search.stop != "out of time" or not is_first(state) or worth_proving(state):
+        return None
+    run.stages.extend_search()
+    _expect_longer_search(state, run.stages.current.proof if run.stages.current else 0.0)
+    run.tell(Note("nothing is worth a proof yet: the search continues with what a proof does not need"))
+    _search(state)
+    return next_candidate(state)
+
+
+def _search_on(state: ProofState) -> None:
+    """Search without what was refused."""
+
+    def begin(settings: Settings) -> None:
+        _expect_longer_search(state, reserved_seconds(state, settings, None))
+
+    state.setup.run.tell(StageStarted("search", "continuing without it"))
+    _search(state, begin)
+
+
+def _expect_longer_search(state: ProofState, left_seconds: float) -> None:
+    """Plan what a search takes that continues, and leaves these seconds of the budget."""
+    run, trial_seconds = state.setup.run, state.search.knowledge.trial_seconds
+    spent_seconds = run.stages.spent("search", run.clock.spent)
+    expected = expected_continuation(spent_seconds, trial_seconds, run.clock.left - left_seconds)
+    run.stages.expect_more("search", expected, run.clock.spent)
+
+
+def _prove(state: ProofState, candidate: Candidate, why: ProofReason) -> Attempt | None:
+    """Return what pairs of processes say of a candidate; None if another worker proves it."""
+    settings, change, search, judge = candidate.settings, candidate.change, state.search, state.judge
+    if _is_elsewhere(state, settings):
+        return None
+    run, study, number = state.setup.run, state.setup.study, number_of(state, settings)
+    state.setup.baseline.rest()  # whose memory the proof may need
+    metric = _begin_metric(state, candidate, number)
+    run.tell(StageStarted("confirm", proof_start_words(why, len(search.trials))))
+    began = run.clock.spent
+
+    def keep_early(proof: Proof, further_pairs: int) -> None:
+        pair_seconds = judge.pair_seconds(change, math.exp(candidate.log_speedup))
+        run.stages.expect_more("confirm", further_pairs * pair_seconds, run.clock.spent)
+        if state.kept is None:
+            keep_recipe(state, Attempt(candidate, proof, run.clock.spent - began))
+
+    rule = rule_for(number, search.knowledge.min_speedup(settings), drift=run.drift)
+    clearer_seconds = EXPLAINING_SHARE * search.task.economy.saved_seconds(candidate.total_seconds)
+    proof = state.prover.prove(settings, rule, metric, keep_early, judge.known(change), clearer_seconds)
+    run.folder.add_contender(ContenderResult(settings, number, proof.result))
+    if study and proof.result not in OPEN:
+        study.peers.show_judged(settings)
+    spent_seconds = run.clock.spent - began
+    missing = state.costs.missing(candidate, proof, metric, spent_seconds)
+    return Attempt(candidate, proof, spent_seconds, *missing, judge.beyond_updates(change))
+
+
+def _begin_metric(state: ProofState, candidate: Candidate, number: int) -> MetricProof | None:
+    """Return what is to show whether a candidate keeps the metric; None if nothing need be shown."""
+    stages, change, speedup = state.setup.run.stages, candidate.change, math.exp(candidate.log_speedup)
+    metric = state.judge.begin(change, speedup, number, state.earlier)
+    speed_seconds, metric_seconds = state.costs.likely(metric.plan if metric else None, change, speedup)
+    stages.expect("confirm", speed_seconds)
+    stages.expect("metric", metric_seconds)
+    return metric
+
+
+def _is_elsewhere(state: ProofState, best: Settings | None) -> bool:
+    """Whether another worker of the study proves the best, or has; then that is told."""
+    study = state.setup.study
+    elsewhere = proof_elsewhere(study, best) if study else None
+    if elsewhere:
+        state.setup.run.tell(Note(elsewhere_words(elsewhere, len(state.search.trials))))
+    return elsewhere is not None
+
+
+def _refuse(state: ProofState, attempt: Attempt) -> None:
+    """Take in that a candidate was not proven, and tell; the search learns of it.
+
+    If its changes of numbers are to blame, it may be proven without them. A metric that scatters too much to tell does
+    so whatever changes the numbers: nothing as risky is tried any more, unless updates can tell of what is left without
+    some settings.
+    """
+    run, search, candidate, proof = state.setup.run, state.search, attempt.candidate, attempt.proof
+    settings, risk = candidate.settings, candidate.change.risk
+    if proof.failure is not None:
+        state.failed += 1
+        search.fail(settings, proof.failure, attempt.spent_seconds)
+    else:
+        search.judge(settings, proof.accuracy, JUDGEMENTS[proof.result], proof.comparison)
+    if proof.result in OPEN:
+        state.open.append(attempt)
+    if proof.result == "metric unclear" and attempt.beyond_updates and risk != "changes_training":
+        search.outcomes.leave_out_each({name: settings[name] for name in attempt.beyond_updates})
+    elif proof.result == "metric unclear":
+        search.outcomes.leave_out(risk)
+    if proof.result != "not faster":
+        add_parts(state, candidate.change)
+    if proof.failure is None and settings_key(settings) not in state.numbers:
+        state.numbers[settings_key(settings)] = state.number
+        state.number += 1
+    run.folder.save_trials(search.trials)
+    if settings == state.kept:  # further pairs did not confirm it
+        run.folder.withdraw()
+        state.kept = state.first = None
+    state.refused = Refused(
+        settings=settings,
+        result=proof.result,
+        comparison=proof.comparison,
+        accuracy=proof.accuracy,
+        obstacle=proof.obstacle,
+        trials=len(search.trials),
+    )
+    run.tell(Note(refused_words(state.refused, state.setup.baseline_settings)))
+
+
+def _better(state: ProofState, attempt: Attempt) -> Attempt:
+    """Return what was proven, or what proves better in the time that is left over.
+
+    Only where the search ended for want of time. Its share is small, so that something is proven early: where trials
+    take a minute, most of what it would have tried is untried, and what the proof has left of its own share suffices
+    for a few.
+    """
+    search, held = state.search, attempt.candidate.settings
+    number = number_of(state, held)
+    proof_seconds = max(attempt.spent_seconds, needed_seconds(state, held, None))
+    spare_seconds = state.setup.run.clock.left - _contributions_seconds(state)
+    if (
+        search.stop != "out of time"
+        or number >= MAX_CANDIDATES
+        or spare_seconds < proof_seconds + search.knowledge.trial_seconds
+    ):
+        return attempt
+    state.number = max(state.number, number + 1)
+    trials = len(search.trials)
+    search.knowledge.read_pairs(held, attempt.proof.pairs)
+    _search_beside(state, attempt)
+    rival = rival_of(state, attempt) if len(search.trials) > trials else None
+    further = _prove(state, rival, "better than what is proven") if rival else None
+    if further is None:
+        return attempt
+    if further.proof.result != "proven":
+        _refuse(state, further)
+        return attempt
+    state.number = max(state.number, number_of(state, further.candidate.settings) + 1)
+    if _run_seconds(state, attempt) < _run_seconds(state, further):
+        return attempt
+    keep_recipe(state, further)
+    return further
+
+
+def _search_beside(state: ProofState, attempt: Attempt) -> None:
+    """Search for something better than what was proven, and leave what it takes to prove it."""
+    run, held, comparison = state.setup.run, attempt.candidate.settings, attempt.proof.comparison
+    assert comparison is not None  # nothing is proven without
+
+    def reserve(settings: Settings, speedup: float | None) -> float:
+        if settings == held:
+            # What is proven is not tried again: its pairs told more than another trial would.
+            return math.inf if speedup is None else _contributions_seconds(state)
+        return _contributions_seconds(state) + needed_seconds(state, settings, speedup)
+
+    def begin(settings: Settings) -> None:
+        _expect_longer_search(state, reserve(settings, None))
+        run.tell(StageStarted("search", further_search_words(comparison)))
+
+    state.search.run(reserve, begin, proofs_of(state, held))
+
+
+def _contributions_seconds(state: ProofState) -> float:
+    """Return what is planned for the contributions."""
+    plan = state.setup.run.stages.current
+    return plan.seconds["contributions"] if plan else 0.0
+
+
+def _run_seconds(state: ProofState, attempt: Attempt) -> float:
+    """Return how long a run is expected to take under settings that were proven."""
+    assert attempt.proof.comparison is not None  # nothing is proven without
+    log_speedup = math.log(attempt.proof.comparison.speedup)
+    return state.search.knowledge.total_seconds(attempt.candidate.settings, log_speedup)
+
+
+def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdown]:
+    """Return what was proven, or what remains of it without the settings that make it slower, once that is proven.
+
+    And what each setting of it contributes. What was proven stays if the rest is not proven, or is clearly slower. Each
+    proof leaves out a setting at least. Where there is no time for it, it is left open if the settings make it slower
+    beyond doubt.
+    """
+    breakdown = _break_down(state, attempt)
+    while (rest := without_harmful(state, attempt, breakdown)) is not None:
+        number = number_of(state, rest.settings)
+        if number > MAX_CANDIDATES or not fits(state, rest):
+            if any(one.high < 1 for one in breakdown.harmful):
+                _leave_open(state, rest)
+            break
+        further = _prove(state, rest, "without what slows it down")
+        if further is None:
+            break
+        if further.proof.result != "proven":
+            _refuse(state, further)
+            break
+        state.number = max(state.number, number + 1)
+        if _is_clearly_slower(further.proof, attempt.proof):
+            break
+        keep_recipe(state, further)
+        attempt, breakdown = further, _break_down(state, further)
+    return attempt, breakdown
+
+
+def _break_down(state: ProofState, attempt: Attempt) -> Breakdown:
+    """Return what each setting contributes to settings that were proven, as far as the budget allows to tell."""
+    return break_down_proven(state.setup, state.search, attempt.candidate.change, attempt.proof)
+
+
+def _leave_open(state: ProofState, candidate: Candidate) -> None:
+    """Leave a candidate open that there is no time left to prove; if the run is resumed, this proof comes first."""
+    number = number_of(state, candidate.settings)
+    state.setup.run.folder.add_contender(ContenderResult(candidate.settings, number, "incomplete"))
+    state.open.append(not_begun(state, candidate))
+
+
+def _is_clearly_slower(proof: Proof, than: Proof) -> bool:
+    """Whether one proven speed lies below all that another leaves possible."""
+    assert proof.comparison is not None  # nothing is proven without
+    assert than.comparison is not None
+    return proof.comparison.speedup < than.comparison.low
