@@ -27,20 +27,20 @@ from autoaccel.records.progress import Listener
 from autoaccel.records.recipe import Constraint, Recipe
 from autoaccel.records.request import MIN_BUDGET_SECONDS, Request
 from autoaccel.records.workload import Workload
-from autoaccel.session.recipes import open_recipe, refuse_elsewhere
-from autoaccel.session.repeating import check_repeated
-from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.run_names import latest_run_path
-from autoaccel.session.run_values import check_run
-from autoaccel.session.same_training import check_same_training
-from autoaccel.session.script_wishes import check_wishes_for
-from autoaccel.session.workloads import find_workload, pickle_workload
+from autoaccel.runs.recipes import open_recipe, refuse_elsewhere
+from autoaccel.runs.repeating import check_repeated
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.run_names import latest_run_path
+from autoaccel.runs.run_values import check_run
+from autoaccel.runs.same_training import check_same_training
+from autoaccel.runs.script_wishes import check_wishes_for
+from autoaccel.runs.workloads import find_workload, pickle_workload
 from autoaccel.units import format_duration, parse_duration, parse_max_drop
 
 if TYPE_CHECKING:
+    from autoaccel.runs.sharing import StudyAddress
     from autoaccel.runtime.applied import Applied
     from autoaccel.runtime.training import Training
-    from autoaccel.session.sharing import StudyAddress
 
 Arguments = ParamSpec("Arguments")
 

@@ -24,7 +24,7 @@ from autoaccel.records.progress import (
 from autoaccel.report.live import LiveView
 from autoaccel.report.terminal import print_recipe
 from autoaccel.report.wording import closed_words
-from autoaccel.session.run_folder import RunFolder
+from autoaccel.runs.run_folder import RunFolder
 from autoaccel.statistics.steps import step_seconds_of_turns
 
 SHOWN_TRIALS = 5  # the upper part is the screen as it was when this many trials were over

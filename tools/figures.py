@@ -16,7 +16,7 @@ from pathlib import Path
 
 STRAIGHT_LINE = "session/tuning.py"
 MAX_LINES = 40  # in a function's body, without its docstring
-WAY_DOWN = "session"  # the room through whose functions a reader of `tune()` walks down
+WAY_DOWN = ("session/", "proof/", "runs/")  # rooms through which a reader of `tune()` walks down to the bench
 PORT = ("records/seen.py", "workers/processes.py")  # where a user's training is told to be a script or not
 SERVES_SCRIPTS = "runtime/script"  # where it is known to be one
 STARTS_RANKS = ("workers", "export", "runtime/ranks.py", "runtime/script")
@@ -157,10 +157,10 @@ def _annotated(node: ast.ClassDef) -> set[str]:
 
 
 def words_below_tune(trees: Mapping[str, ast.Module]) -> set[str]:
-    """Return the own classes and functions that are named on the way from `tune()` through its room.
+    """Return the own classes and functions that are named on the way from `tune()` down to the bench.
 
     Followed are names of functions and of classes (into all of their methods), as long as they are of code in
-    `session/`. Methods and attributes are no words: they are read as parts of what they belong to.
+    the rooms above the bench. Methods and attributes are no words: they are read as parts of what they belong to.
 
     Args:
         trees: Path in the package -> module.
@@ -169,7 +169,7 @@ def words_below_tune(trees: Mapping[str, ast.Module]) -> set[str]:
         path: [node for node in tree.body if isinstance(node, (Function, ast.ClassDef))] for path, tree in trees.items()
     }
     own = {node.name for nodes in tops.values() for node in nodes}
-    room = {node.name: node for path, nodes in tops.items() if path.startswith(f"{WAY_DOWN}/") for node in nodes}
+    room = {node.name: node for path, nodes in tops.items() if path.startswith(WAY_DOWN) for node in nodes}
     words: set[str] = set()
     to_read, seen = [name for name in room if name == "tune"], {"tune"}
     while to_read:
@@ -209,8 +209,11 @@ def figures(root: Path) -> Iterator[tuple[str, str]]:
     classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     yield "classes", f"{len(classes)}"
     yield "constants of modules", f"{sum(map(constants_in, trees.values()))}"
-    in_session = [path for path in trees if path.startswith(f"{WAY_DOWN}/") and not path.endswith("__init__.py")]
-    yield f"modules of {WAY_DOWN}/", f"{len(in_session)}"
+    rooms = [path.partition("/")[0] for path in trees if "/" in path and not path.endswith("__init__.py")]
+    yield (
+        "modules of session/, proof/, bench/, runs/",
+        ", ".join(str(rooms.count(room)) for room in ("session", "proof", "bench", "runs")),
+    )
     yield "names of ours from tune() downwards", f"{len(words_below_tune(trees))}"
     asking = {path: asks_for_script(tree) for path, tree in trees.items() if not path.startswith(SERVES_SCRIPTS)}
     asking = {path: count for path, count in asking.items() if count and path not in PORT}

@@ -93,7 +93,7 @@ def use_of(parsed: argparse.Namespace, here: bool = True) -> RecipeUse:
         BadRequestError: If one of them is none, or the recipe sets an argument that the command line does not name.
     """
     from autoaccel.commands.use import RecipeUse, with_named_arguments
-    from autoaccel.session.recipes import open_recipe, open_recipe_here
+    from autoaccel.runs.recipes import open_recipe, open_recipe_here
 
     path, workload = Path(parsed.recipe), workload_of(parsed)
     recipe = open_recipe_here(path) if here else open_recipe(path)
@@ -108,7 +108,7 @@ def workload_of(parsed: argparse.Namespace) -> Workload:
     Raises:
         BadRequestError: If it is a script, and the command has no use for one.
     """
-    from autoaccel.session.workloads import find_module, find_script, find_workload, with_stdin
+    from autoaccel.runs.workloads import find_module, find_script, find_workload, with_stdin
 
     module, stdin = getattr(parsed, "module", None), getattr(parsed, "stdin", None)
     if (module is None) == (parsed.model is None):

@@ -77,7 +77,7 @@ def _launch(parsed: argparse.Namespace) -> int:
         start_job,
         why_not_here,
     )
-    from autoaccel.session.recipes import open_recipe, refuse_elsewhere
+    from autoaccel.runs.recipes import open_recipe, refuse_elsewhere
 
     path, workload = Path(parsed.recipe), workload_of(parsed)
     recipe = open_recipe(path)

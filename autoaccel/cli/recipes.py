@@ -154,8 +154,8 @@ def _submit(parsed: argparse.Namespace, budget_seconds: float) -> int:
 def _show(parsed: argparse.Namespace) -> int:
     from autoaccel.report.tables import print_trials
     from autoaccel.report.terminal import print_recipe
-    from autoaccel.session.recipes import open_recipe
-    from autoaccel.session.run_folder import RunFolder
+    from autoaccel.runs.recipes import open_recipe
+    from autoaccel.runs.run_folder import RunFolder
 
     path, console = Path(parsed.path), make_console()
     if not path.is_dir():

@@ -66,7 +66,7 @@ def _tune(parsed: argparse.Namespace) -> int:
     from autoaccel.api import begun, check_values_here, continued, make_request, open_folder, run_request
     from autoaccel.report.commands import resume_command
     from autoaccel.report.terminal import print_recipe, watch
-    from autoaccel.session.sharing import find_study
+    from autoaccel.runs.sharing import find_study
 
     options, workload = options_in(parsed), workload_of(parsed)
     request = make_request(workload, options)

@@ -25,11 +25,11 @@ from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts, Workload, identity_of
-from autoaccel.session.clock import BudgetClock
-from autoaccel.session.kept_apart import tell_protection
-from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.script_wishes import as_tuned
-from autoaccel.session.tuning_run import TuningRun
+from autoaccel.runs.clock import BudgetClock
+from autoaccel.runs.kept_apart import tell_protection
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.script_wishes import as_tuned
+from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.space.domains import check_recipe_here
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.accuracy import (

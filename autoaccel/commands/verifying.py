@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from autoaccel.bench.pairs import FreshPairs, Reference
 from autoaccel.commands.use import RecipeUse
 from autoaccel.machine.own_use import machine_to_itself
+from autoaccel.proof.proof import Prover
 from autoaccel.records.check import Verification
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import BaselineMeasured, Listener, StageStarted, WaitStarted, ignore
@@ -11,13 +13,11 @@ from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
-from autoaccel.session.clock import BudgetClock
-from autoaccel.session.kept_apart import tell_protection, tell_written
-from autoaccel.session.pairs import FreshPairs, Reference
-from autoaccel.session.proof import Prover
-from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.script_wishes import as_tuned
-from autoaccel.session.tuning_run import TuningRun
+from autoaccel.runs.clock import BudgetClock
+from autoaccel.runs.kept_apart import tell_protection, tell_written
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.script_wishes import as_tuned
+from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.space.domains import check_recipe_here
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.claims import judge_claim

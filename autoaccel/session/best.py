@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from autoaccel.bench.bench import Bench
+from autoaccel.proof.proof import Proof
 from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.conclusion import KeptBecause, LeftOpen
 from autoaccel.records.recipe import Contribution, Interaction
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.search.starts import start_of
-from autoaccel.session.bench import Bench
-from autoaccel.session.proof import Proof
 from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.runs import CompileSeconds
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
+from autoaccel.proof.contributions import Breakdown, Proven, TimeLeft, break_down, expected_seconds
+from autoaccel.proof.proof import Proof
 from autoaccel.records.progress import StageStarted
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
+from autoaccel.runs.plan import EXPLAINING_SHARE
 from autoaccel.search.loop import Search
-from autoaccel.session.contributions import Breakdown, Proven, TimeLeft, break_down, expected_seconds
-from autoaccel.session.plan import EXPLAINING_SHARE
-from autoaccel.session.proof import Proof
 from autoaccel.session.setup import Setup
 from autoaccel.space.change import Change
 

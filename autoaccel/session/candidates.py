@@ -6,19 +6,19 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from autoaccel.bench.resuming import Earlier
+from autoaccel.proof.contributions import Breakdown
+from autoaccel.proof.judging import MetricJudge
+from autoaccel.proof.proof import Proof, Prover
+from autoaccel.proof.proof_time import ProofCosts
 from autoaccel.records.conclusion import Refused
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.settings import Settings, settings_key
+from autoaccel.runs.least_run import LARGE_SPEEDUP
 from autoaccel.search.gradient import Proofs
 from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Candidate
 from autoaccel.session.best import FirstProven
-from autoaccel.session.contributions import Breakdown
-from autoaccel.session.judging import MetricJudge
-from autoaccel.session.least_run import LARGE_SPEEDUP
-from autoaccel.session.proof import Proof, Prover
-from autoaccel.session.proof_time import ProofCosts
-from autoaccel.session.resuming import Earlier
 from autoaccel.session.setup import Setup
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import RISKS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from autoaccel.records.machine import Machine
 from autoaccel.records.progress import Note
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.least_run import least_costs, least_times, too_slow
-from autoaccel.session.plan import enough_budget
-from autoaccel.session.tuning_run import TuningRun
+from autoaccel.runs.least_run import least_costs, least_times, too_slow
+from autoaccel.runs.plan import enough_budget
+from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.statistics.deciding import MIN_PAIRS
 from autoaccel.units import format_duration
 from autoaccel.workers.describing import LookEndedError, probe_and_describe

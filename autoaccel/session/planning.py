@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoaccel.bench.rounding import may_compare_updates, why_not_by_rounding
 from autoaccel.errors import BudgetSpentError
+from autoaccel.proof.evidence import choose_evidence, is_kept_anyway, training_costs
 from autoaccel.records.space import SearchSpace
-from autoaccel.session.evidence import choose_evidence, is_kept_anyway, training_costs
-from autoaccel.session.least_run import LARGE_SPEEDUP, RunTimes, least_times
-from autoaccel.session.plan import METRIC_SHARE, Costs, plan_stages, too_small
-from autoaccel.session.rounding import may_compare_updates, why_not_by_rounding
+from autoaccel.runs.least_run import LARGE_SPEEDUP, RunTimes, least_times
+from autoaccel.runs.plan import METRIC_SHARE, Costs, plan_stages, too_small
+from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.setup import can_win
-from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS
@@ -21,7 +21,7 @@ from autoaccel.units import format_duration
 from autoaccel.workers.measuring import Measuring
 
 if TYPE_CHECKING:
-    from autoaccel.session.bench import Bench
+    from autoaccel.bench.bench import Bench
 
 _PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what comes first, but at least one step
 _MIN_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again, and with the model watched

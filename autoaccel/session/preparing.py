@@ -11,10 +11,12 @@ import msgspec
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.diagnosing import diagnose
+from autoaccel.bench.live_bench import LiveBench
 from autoaccel.errors import BadRequestError
 from autoaccel.machine.conditions import Watch, begin_watching, read_machine_conditions
 from autoaccel.machine.quiet import Load, quiet_hints, read_load
 from autoaccel.machine.throttling import watch_throttling
+from autoaccel.proof.judging import MetricJudge
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine, fingerprint_difference
 from autoaccel.records.messages import Failure
@@ -28,16 +30,14 @@ from autoaccel.records.study import StudyBasis
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import unprovable_lines, unprovable_words
 from autoaccel.report.wording import closed_words, inexact_words, left_out_words
+from autoaccel.runs.kept_apart import tell_protection
+from autoaccel.runs.plan import PROFILE_SHARE
+from autoaccel.runs.script_wishes import with_wishes
+from autoaccel.runs.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
+from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.first_look import first_look, look_wait_of
-from autoaccel.session.judging import MetricJudge
-from autoaccel.session.kept_apart import tell_protection
-from autoaccel.session.live_bench import LiveBench
-from autoaccel.session.plan import PROFILE_SHARE
 from autoaccel.session.planning import Planner
-from autoaccel.session.script_wishes import with_wishes
 from autoaccel.session.setup import Setup
-from autoaccel.session.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
-from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 from autoaccel.space.narrow import close, narrow
 from autoaccel.space.room import BATCH_FACTOR, without_room

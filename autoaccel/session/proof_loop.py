@@ -6,11 +6,16 @@ import functools
 import math
 from collections.abc import Callable
 
+from autoaccel.proof.contributions import Breakdown
+from autoaccel.proof.metric import MetricProof
+from autoaccel.proof.proof import Proof
 from autoaccel.records.conclusion import Refused
 from autoaccel.records.contender import JUDGEMENTS, OPEN, ContenderResult, ProofReason
 from autoaccel.records.progress import Note, StageStarted
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.report.conclusions import elsewhere_words, further_search_words, proof_start_words, refused_words
+from autoaccel.runs.plan import EXPLAINING_SHARE, expected_continuation
+from autoaccel.runs.sharing import proof_elsewhere
 from autoaccel.search.ranking import Candidate
 from autoaccel.session.breaking_down import break_down_proven
 from autoaccel.session.candidates import (
@@ -31,13 +36,8 @@ from autoaccel.session.candidates import (
     without_harmful,
     worth_proving,
 )
-from autoaccel.session.contributions import Breakdown
-from autoaccel.session.metric import MetricProof
-from autoaccel.session.plan import EXPLAINING_SHARE, expected_continuation
-from autoaccel.session.proof import Proof
 from autoaccel.session.proof_results import keep_recipe, left_alone, own_settings_result, proven_result
 from autoaccel.session.setup import SearchResult, Setup
-from autoaccel.session.sharing import proof_elsewhere
 from autoaccel.session.starting import start_search
 from autoaccel.statistics.deciding import rule_for
 

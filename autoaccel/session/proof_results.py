@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
+from autoaccel.proof.contributions import Breakdown
 from autoaccel.records.conclusion import (
     KeptBecause,
     LeftOpen,
@@ -21,12 +22,11 @@ from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note, StageName
 from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings
+from autoaccel.runs.plan import BUDGET_MARGIN, PROOF_MARGIN
 from autoaccel.search.starts import start_of
 from autoaccel.session.best import Best, FirstProven, keep_baseline, proven
 from autoaccel.session.candidates import Attempt, ProofState, left_over, not_begun
 from autoaccel.session.concluding import keep
-from autoaccel.session.contributions import Breakdown
-from autoaccel.session.plan import BUDGET_MARGIN, PROOF_MARGIN
 from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.space.knobs import compiles
 from autoaccel.statistics.comparison import PROCESS_DEVIATION

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.advise.bounds import bound_of_run
+from autoaccel.bench.bench import Bench
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Demand, Finding
@@ -14,9 +15,8 @@ from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.bench import Bench
+from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.best import Best
-from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.deciding import MIN_PAIRS
 

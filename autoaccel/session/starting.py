@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from autoaccel.records.progress import Note, StageStarted
+from autoaccel.runs.sharing import begin_study
 from autoaccel.search.economy import Economy
 from autoaccel.search.loop import Search
 from autoaccel.search.starts import start_of
 from autoaccel.search.task import SearchTask, expect
 from autoaccel.search.trial_source import Instruments
 from autoaccel.session.setup import Setup
-from autoaccel.session.sharing import begin_study
 
 
 def start_search(setup: Setup) -> Search:

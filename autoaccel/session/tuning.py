@@ -11,15 +11,15 @@ from autoaccel.machine.own_use import machine_to_itself
 from autoaccel.records.progress import Listener, Note, RunStarted, WaitStarted
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
-from autoaccel.session.changed_file import FileWatch
-from autoaccel.session.clock import BudgetClock
+from autoaccel.runs.changed_file import FileWatch
+from autoaccel.runs.clock import BudgetClock
+from autoaccel.runs.kept_apart import tell_written
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.sharing import StudyAddress
+from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.concluding import conclude
-from autoaccel.session.kept_apart import tell_written
 from autoaccel.session.preparing import prepare
 from autoaccel.session.proof_loop import search_and_prove
-from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.sharing import StudyAddress
-from autoaccel.session.tuning_run import TuningRun
 from autoaccel.workers.starter import WorkerStarter
 
 

@@ -32,7 +32,7 @@ MAX_PAIRS = 16  # by then it must be decided
 _ENOUGH_PAIRS = 10  # what is proven after so many is not measured any longer
 FURTHER_PAIRS = 4
 """After a close decision that settings are faster. Pairs that decided read too high, because they decided; with as many
-that did not, simulated claims are right on average where a decision is close (tests/session/test_proof.py)."""
+that did not, simulated claims are right on average where a decision is close (tests/proof/test_proof.py)."""
 
 _CLOSE = 2.0
 """Standard errors between what decided and what was needed below which a decision is close. Values that must lie above

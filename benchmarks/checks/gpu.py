@@ -28,7 +28,7 @@ from typing import Any
 
 from autoaccel.records.messages import Failure, GiveTurn
 from autoaccel.records.settings import Settings, Value
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KNOBS, KnobContext, default_settings
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.starter import WorkerStarter

@@ -17,7 +17,7 @@ from pathlib import Path
 from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import Failure, GiveTurn
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KNOBS, Knob, KnobContext, clash_holds, default_settings
 from autoaccel.space.search_space import load_space
 from autoaccel.workers.describing import probe_and_describe

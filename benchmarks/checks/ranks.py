@@ -31,7 +31,7 @@ import psutil
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.messages import Failure, GiveTurn, Measure, Train, TrainResult, Turn
 from autoaccel.records.settings import Settings
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.measuring import Measuring

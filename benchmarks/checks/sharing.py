@@ -32,13 +32,13 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Trial
 from autoaccel.report.conclusions import stop_words
+from autoaccel.runs.sharing import proof_elsewhere, showing_life
 from autoaccel.search.economy import Economy
 from autoaccel.search.loop import Search
 from autoaccel.search.storage import open_storage
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import SearchTask, expect
 from autoaccel.search.trial_source import Instruments, Reading
-from autoaccel.session.sharing import proof_elsewhere, showing_life
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.statistics.turn_plan import Enough
@@ -52,6 +52,9 @@ from benchmarks.harness.table import TABLES, read_table
 CODE = (
     "autoaccel/search",
     "autoaccel/session",
+    "autoaccel/proof",
+    "autoaccel/bench",
+    "autoaccel/runs",
     "benchmarks/checks/sharing.py",
     *TABLES_CODE,
 )

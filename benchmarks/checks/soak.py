@@ -26,7 +26,7 @@ import psutil
 
 from autoaccel.records.messages import Failure, GiveTurn
 from autoaccel.records.settings import Settings
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.measuring import Measuring

@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
+from autoaccel.bench.live_bench import LiveBench
+from autoaccel.bench.pairs import FreshPairs
+from autoaccel.proof.proof import Prover
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings
-from autoaccel.session.clock import BudgetClock
-from autoaccel.session.live_bench import LiveBench
-from autoaccel.session.pairs import FreshPairs
-from autoaccel.session.proof import Prover
-from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.clock import BudgetClock
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.tuning_run import TuningRun
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.starter import WorkerStarter

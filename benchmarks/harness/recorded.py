@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
+from autoaccel.bench.bench import PairReading, PairSource
+from autoaccel.bench.rounding import UPDATE_STEPS
+from autoaccel.bench.turns import TurnFailed
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.messages import Failure
 from autoaccel.records.options import TuneOptions
@@ -22,17 +25,14 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, TrainingFacts
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.search.study import study_in_memory
 from autoaccel.search.trial_source import Reading
-from autoaccel.session.bench import PairReading, PairSource
 from autoaccel.session.concluding import conclude
 from autoaccel.session.planning import Planner
 from autoaccel.session.proof_loop import search_and_prove
-from autoaccel.session.rounding import UPDATE_STEPS
-from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.setup import Setup
-from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.turns import TurnFailed
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, drift_on
 from autoaccel.statistics.turn_plan import Enough, TurnPlan, pair_seconds, pair_turns, trial_seconds, turns_worth

@@ -14,12 +14,12 @@ import msgspec
 from autoaccel.advise.demand import demand_of
 from autoaccel.advise.findings import advise
 from autoaccel.advise.observations import Observations
+from autoaccel.bench.turns import TurnFailed, TurnTaker
 from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Measurement
+from autoaccel.runs.clock import BudgetClock
 from autoaccel.search.trial_source import Reading
-from autoaccel.session.clock import BudgetClock
-from autoaccel.session.turns import TurnFailed, TurnTaker
 from autoaccel.space.knobs import KnobContext, compiled_part, slow_starting_knobs
 from autoaccel.statistics.comparison import middle, turns_log
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds

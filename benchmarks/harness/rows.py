@@ -34,6 +34,7 @@ UNKNOWN = "unknown"
 _DIGITS = 16  # of a digest, in hexadecimal
 _BESIDE = {"autoaccel": "search_spaces"}  # part of the package that lies beside it
 _MOVED = {
+    "autoaccel/session/rounding.py": "autoaccel/bench/rounding.py",
     "benchmarks/rounding_plants.py": "benchmarks/studies/rounding/plants.py",
     "benchmarks/rounding_trainings.py": "benchmarks/studies/rounding/trainings.py",
 }

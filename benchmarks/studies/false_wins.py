@@ -27,6 +27,10 @@ from typing import Any
 
 import msgspec
 
+from autoaccel.bench.bench import PairReading
+from autoaccel.bench.pairs import FreshPairs, Reference
+from autoaccel.bench.turns import TurnFailed
+from autoaccel.proof.proof import Prover
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.messages import Turn
 from autoaccel.records.progress import ignore
@@ -35,14 +39,10 @@ from autoaccel.records.request import Request
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction
-from autoaccel.session.bench import PairReading
-from autoaccel.session.clock import BudgetClock
-from autoaccel.session.pairs import FreshPairs, Reference
-from autoaccel.session.proof import Prover
-from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.turns import TurnFailed
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.clock import BudgetClock
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.tuning_run import TuningRun
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.statistics.deciding import rule_for
@@ -59,7 +59,8 @@ from benchmarks.harness.table import TABLES, Visit, read_table
 CODE = {
     "live": ("autoaccel", "benchmarks/studies/false_wins.py"),
     "replayed": (
-        "autoaccel/session",
+        "autoaccel/proof",
+        "autoaccel/bench",
         "autoaccel/statistics",
         "benchmarks/studies/false_wins.py",
         *TABLES_CODE,

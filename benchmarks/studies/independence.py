@@ -29,7 +29,7 @@ from autoaccel.errors import AutoaccelError
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.messages import Failure, Measure
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import turns_log

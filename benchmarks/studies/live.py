@@ -31,7 +31,7 @@ import optuna
 
 from autoaccel.records.messages import Failure, GiveTurn
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.turn_plan import plan_turns

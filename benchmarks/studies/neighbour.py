@@ -59,7 +59,7 @@ def tune(folder: Path, busy: float, calm: float, seed: int) -> dict[str, Any]:
 
 def compare(picks: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
     """Return the log speed of each pick relative to the first's, for each round of fresh processes, in turns."""
-    from autoaccel.session.workloads import find_workload
+    from autoaccel.runs.workloads import find_workload
     from autoaccel.space.knobs import KnobContext
     from autoaccel.statistics.comparison import middle
     from autoaccel.statistics.steps import step_seconds_of_turns

@@ -39,7 +39,7 @@ from scipy.stats.mstats import trimmed_mean, trimmed_mean_ci
 
 from autoaccel.records.base import encode
 from autoaccel.records.messages import Failure, GiveTurn, Train, WorkerSpec
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.starter import WorkerStarter

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel.records.settings import Settings
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.turn_plan import plan_turns, turns_worth
 from autoaccel.workers.describing import probe_and_describe

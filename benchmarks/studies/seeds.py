@@ -26,7 +26,11 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from autoaccel.bench.rounding import judge_rounding
 from autoaccel.commands.checking import train_pair
+from autoaccel.proof.evidence import MAX_TIMES
+from autoaccel.proof.judging import RESUMED
+from autoaccel.proof.metric import MetricProof, UpdateSource
 from autoaccel.records.accuracy import MetricEvidence
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.messages import Failure
@@ -37,14 +41,10 @@ from autoaccel.records.request import Request
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.clock import BudgetClock
-from autoaccel.session.evidence import MAX_TIMES
-from autoaccel.session.judging import RESUMED
-from autoaccel.session.metric import MetricProof, UpdateSource
-from autoaccel.session.rounding import judge_rounding
-from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.tuning_run import TuningRun
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.clock import BudgetClock
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.tuning_run import TuningRun
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.accuracy import metric_drops
 from autoaccel.statistics.sequences import deviation_of
@@ -55,7 +55,7 @@ from benchmarks.harness.rows import ROOT, add_row, latest, read_rows, to_measure
 from benchmarks.page.seeds import METRIC_UNITS
 
 CODE = ("autoaccel/runtime", "autoaccel/statistics/accuracy.py", "benchmarks/studies/seeds.py", "examples")
-UPDATES_CODE = (*CODE, "autoaccel/session/rounding.py", "autoaccel/statistics/rounding.py")
+UPDATES_CODE = (*CODE, "autoaccel/bench/rounding.py", "autoaccel/statistics/rounding.py")
 PAIRS = 12
 MIN_PAIRS = 3  # of a proof, as `--metric-repeats` asks for where nobody says otherwise
 START_SECONDS = 300.0

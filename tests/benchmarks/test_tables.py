@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from autoaccel.bench.bench import PairReading
 from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
-from autoaccel.session.bench import PairReading
 from benchmarks.harness import rows
 from benchmarks.harness.recorded import RecordedPairs
 from benchmarks.harness.replay import Facts, Replay, SimulatedClock

@@ -23,7 +23,7 @@ from autoaccel.records.recipe import SCHEMA, Baseline, Constraint, Projection, R
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import BuildFunction, TrainingFacts, Workload
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.workers.starter import WorkerStarter
 from tests.this_machine import probe_machine

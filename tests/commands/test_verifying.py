@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
+from autoaccel.bench.bench import PairReading
 from autoaccel.commands.verifying import verify_claim
+from autoaccel.proof.proof import Prover
 from autoaccel.records.check import Verification
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.bench import PairReading
-from autoaccel.session.proof import Prover
 from autoaccel.statistics.comparison import PROCESS_DEVIATION, SHARED_DRIFT, verdict_of
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import TURNS

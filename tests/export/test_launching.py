@@ -28,7 +28,7 @@ from autoaccel.records.base import write_json
 from autoaccel.records.launch import Job
 from autoaccel.records.machine import Gpu, Machine
 from autoaccel.records.recipe import Recipe
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 
 from .samples import make_recipe
 

@@ -26,11 +26,11 @@ from autoaccel.records.recipe import Recipe
 from autoaccel.records.workload import BuildFunction
 from autoaccel.report.tables import print_trials
 from autoaccel.report.terminal import print_recipe
+from autoaccel.runs.recipes import open_recipe
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.run_values import check_run
+from autoaccel.runs.script_arguments import parse_arguments
 from autoaccel.runtime.script.listening import find_number
-from autoaccel.session.recipes import open_recipe
-from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.run_values import check_run
-from autoaccel.session.script_arguments import parse_arguments
 from autoaccel.space.domains import contexts_on
 from autoaccel.space.search_space import load_space
 from autoaccel.space.wishes import check_values

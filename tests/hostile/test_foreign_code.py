@@ -27,7 +27,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import Script
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers import processes
 from autoaccel.workers.starter import WorkerStarter
@@ -327,7 +327,7 @@ def test_a_run_folder_leads_nowhere_else(name: str, folder: Path, monkeypatch: p
 
 
 def test_compiled_code_of_a_run_folder_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autoaccel.session.run_folder import RunFolder
+    from autoaccel.runs.run_folder import RunFolder
 
     run = folder / "run"
     for name in ("compiled/fxgraph", "rounding"):

@@ -18,10 +18,10 @@ from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
+from autoaccel.runs.workloads import find_workload
 from autoaccel.search.economy import Economy
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import Prior, SearchTask
-from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from tests.hostile.doors import give, refused
 from tests.hostile.samples import MODEL, as_json, failed_trial, recipe, run_record, this_machine, write

@@ -18,11 +18,11 @@ import torch
 from autoaccel.records.messages import Failure, GiveTurn
 from autoaccel.records.settings import Settings, format_value
 from autoaccel.records.workload import Workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.knobs import effects_of
 from autoaccel.runtime.loading import build_training, load_build
 from autoaccel.runtime.loop import Loop
-from autoaccel.session.workloads import find_workload
 from autoaccel.space.knobs import (
     KNOBS,
     Knob,

@@ -172,7 +172,7 @@ from autoaccel.errors import BadRequestError
 from autoaccel.records.base import decode, encode
 from autoaccel.records.request import Request
 from autoaccel.report.commands import tune_command
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 
 def said(*arguments):
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from autoaccel.bench.rounding import UPDATE_STEPS, may_compare_updates
 from autoaccel.errors import BadRequestError
 from autoaccel.records.progress import ScriptSeen
 from autoaccel.records.script import ScriptArgument, SeenModel
@@ -16,7 +17,6 @@ from autoaccel.records.script_metric import PrintedMetric
 from autoaccel.records.seen import PartsAtHand, SaidOfScript, ScriptFacts, seen_of
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import BuildFunction, CalledFunction, PickledFunction, Script, TrainingFacts
-from autoaccel.session.rounding import UPDATE_STEPS, may_compare_updates
 from tests.samples import FACTS
 
 MODEL = SeenModel("Linear", 12, 12, "train.py:3")

@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import Dataset, TensorDataset
 
+from autoaccel.bench.rounding import BATCHES, POINTS, UPDATE_STEPS
 from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import Failure
 from autoaccel.records.rounding import RoundingEvidence, UpdatesCompared, UpdatesRecorded
@@ -24,7 +25,6 @@ from autoaccel.runtime.randomness import seed_all
 from autoaccel.runtime.rounding import compare_updates, record_updates
 from autoaccel.runtime.training import Training
 from autoaccel.runtime.updates import LoopSteps, Wanted
-from autoaccel.session.rounding import BATCHES, POINTS, UPDATE_STEPS
 from autoaccel.statistics.rounding import error_share, judge_updates
 
 SAMPLES = 256

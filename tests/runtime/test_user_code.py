@@ -324,7 +324,7 @@ def test_a_file_that_sets_flags_in_its_steps_is_tuned_from_there(
     write_model: Callable[..., Path], tmp_path: Path
 ) -> None:
     """In a real worker: its baseline has them, and is measured."""
-    from autoaccel.session.workloads import find_workload
+    from autoaccel.runs.workloads import find_workload
     from autoaccel.workers.describing import probe_and_describe
     from autoaccel.workers.starter import WorkerStarter
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from autoaccel.bench.bench import PairReading
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.contender import OPEN, ContenderResult
 from autoaccel.records.machine import Machine
@@ -26,13 +27,12 @@ from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, TrainingFacts
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.search.trial_source import Reading
-from autoaccel.session.bench import PairReading
 from autoaccel.session.planning import Planner
 from autoaccel.session.proof_loop import search_and_prove
-from autoaccel.session.run_folder import RunFolder
 from autoaccel.session.setup import SearchResult, Setup
-from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.turn_plan import Enough, TurnPlan, plan_turns
 from benchmarks.harness.replay import SimulatedClock

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from autoaccel.proof.proof import Proof
 from autoaccel.records.conclusion import LeftOpen, NotWorthProving
 from autoaccel.records.messages import Turn
 from autoaccel.records.recipe import OpenProof
@@ -14,7 +15,6 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import left_open_words
 from autoaccel.session.best import Best, proven
 from autoaccel.session.concluding import break_even_steps, project, summarize
-from autoaccel.session.proof import Proof
 from autoaccel.statistics.runs import CompileSeconds
 
 BASELINE: Settings = {"precision.autocast": "off"}

@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 import pytest
 
+from autoaccel.bench.rounding import UPDATE_STEPS
 from autoaccel.errors import BudgetSpentError
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.progress import ignore
@@ -16,12 +17,11 @@ from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import BuildFunction
-from autoaccel.session.clock import BudgetClock
-from autoaccel.session.plan import BUDGET_MARGIN, Plan
+from autoaccel.runs.clock import BudgetClock
+from autoaccel.runs.plan import BUDGET_MARGIN, Plan
+from autoaccel.runs.run_folder import RunFolder
+from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.planning import Planner
-from autoaccel.session.rounding import UPDATE_STEPS
-from autoaccel.session.run_folder import RunFolder
-from autoaccel.session.tuning_run import TuningRun
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.deciding import MIN_PAIRS, decided_speedup
 from autoaccel.statistics.turn_plan import pair_seconds, pair_turns, plan_turns, trial_seconds, turns_worth

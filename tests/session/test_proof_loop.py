@@ -19,10 +19,10 @@ from autoaccel.records.recipe import StopReason
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
+from autoaccel.runs.run_folder import RunFolder
 from autoaccel.search.gradient import FREE, Proofs
 from autoaccel.search.loop import Reserve, Search
 from autoaccel.session.lost_values import lost_values
-from autoaccel.session.run_folder import RunFolder
 from tests.session.known_bench import (
     BASELINE,
     CAST,

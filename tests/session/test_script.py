@@ -13,7 +13,7 @@ import pytest
 
 from autoaccel.records.recipe import read_recipe
 from autoaccel.records.workload import BuildFunction, Script
-from autoaccel.session.workloads import find_module, find_script, find_workload
+from autoaccel.runs.workloads import find_module, find_script, find_workload
 
 ROOT = Path(__file__).parents[2]
 

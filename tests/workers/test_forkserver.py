@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from autoaccel.records.messages import Describe, Described, Failure, GiveTurn
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.workers import worker as launch_worker
 from autoaccel.workers.describing import probe_and_describe
 from autoaccel.workers.forkserver import ForkFailedError, ForkServer

@@ -15,7 +15,7 @@ import torch
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure, GiveTurn, Measure, Profiled, TakeProfile, Train, TrainResult, Turn
 from autoaccel.records.settings import Settings
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.measuring import Measuring

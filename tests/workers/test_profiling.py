@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.records.messages import Failure, Profiled, TakeProfile
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.workers.profiling import ask_profile
 from autoaccel.workers.starter import WorkerStarter
 

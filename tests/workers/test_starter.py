@@ -32,7 +32,7 @@ from autoaccel.records.messages import (
     WarmUp,
 )
 from autoaccel.records.settings import Settings
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext
 from autoaccel.workers.environment import worker_environment
 from autoaccel.workers.measuring import Measuring
@@ -526,7 +526,7 @@ def test_a_worker_dies_with_its_tuner(write_model: WriteModel, tmp_path: Path) -
 import sys, time
 from pathlib import Path
 from autoaccel.workers.starter import WorkerStarter
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 starter = WorkerStarter(Path({str(tmp_path / "run")!r}), find_workload({str(model)!r}))
 starter.start_measuring({{"loader.workers": 1}}, "m", 60.0, fresh=True)
 print(starter._started[0]._process.pid, flush=True)

@@ -15,7 +15,7 @@ import pytest
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import Describe, Described
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
 from autoaccel.workers.temporary import MAX_TMPDIR_BYTES, TemporaryFolder
 from tests.cases import rest_is_long

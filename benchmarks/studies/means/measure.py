@@ -19,9 +19,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from autoaccel.proof.proof import Proof, Prover
 from autoaccel.records.progress import ignore
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.session.proof import Proof, Prover
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, SHARED_DRIFT
 from autoaccel.statistics.deciding import rule_for
 from benchmarks.harness.command_line import make_parser
@@ -30,7 +30,7 @@ from benchmarks.harness.rows import add_row, to_measure
 from benchmarks.harness.table import TABLES, read_table
 from benchmarks.studies.means.cases import CASES, Case
 
-CODE = ("autoaccel/session", "autoaccel/statistics", "benchmarks/studies/means")
+CODE = ("autoaccel/proof", "autoaccel/bench", "autoaccel/statistics", "benchmarks/studies/means")
 PROOFS = 400
 
 

@@ -7,11 +7,11 @@ import random
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from autoaccel.bench.bench import PairReading
+from autoaccel.bench.settling import Settling
+from autoaccel.bench.turns import TurnFailed, TurnTaker
 from autoaccel.records.messages import GiveTurn, Turn
 from autoaccel.records.settings import Settings
-from autoaccel.session.bench import PairReading
-from autoaccel.session.settling import Settling
-from autoaccel.session.turns import TurnFailed, TurnTaker
 from autoaccel.statistics.turn_plan import pair_turns, plan_turns
 from benchmarks.harness.replay import SimulatedClock
 

@@ -101,10 +101,10 @@ class Trainer:
 
 def take_turns(name: str, entry: str) -> None:
     """Train, and print for each line that asks for a turn what an epoch takes, in seconds."""
+    from autoaccel.runs.workloads import find_workload
     from autoaccel.runtime.applied import Applied
     from autoaccel.runtime.loading import build_training, load_build
     from autoaccel.runtime.loop import Loop, device_of
-    from autoaccel.session.workloads import find_workload
 
     workload = find_workload(f"{FOLDER / name}.py:{entry}")
     training = build_training(load_build(workload), workload, seed=0)

@@ -24,13 +24,13 @@ import msgspec
 import torch
 
 from autoaccel import Training
+from autoaccel.bench.rounding import BATCHES, LATER_POINTS, POINTS
 from autoaccel.records.rounding import RoundingEvidence, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.randomness import seed_all
 from autoaccel.runtime.rounding import compare_updates, record_updates
-from autoaccel.session.rounding import BATCHES, LATER_POINTS, POINTS
 from autoaccel.statistics.rounding import judge_updates, may_settle
 from autoaccel.statistics.student import t_quantile
 from benchmarks.harness.command_line import make_parser
@@ -44,7 +44,7 @@ JUDGING = (
     "autoaccel/runtime/rounding.py",
     "autoaccel/runtime/trained_state.py",
     "autoaccel/runtime/updates.py",
-    "autoaccel/session/rounding.py",
+    "autoaccel/bench/rounding.py",
     "autoaccel/statistics/rounding.py",
 )
 ALLOWED = 0.01  # of the metric: what may be lost

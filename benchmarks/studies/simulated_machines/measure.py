@@ -53,10 +53,11 @@ from autoaccel.statistics.turn_plan import Enough
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, provenance, to_measure
 from benchmarks.studies.simulated_machines.model import Model, Work, draw_work
+from benchmarks.studies.tables.simulate import ROOMS
 
 RECORDED = ROOT / "tests" / "machine" / "recorded"
 CODE = (
-    *(f"autoaccel/{room}" for room in ("advise", "search", "session", "space", "statistics")),
+    *(f"autoaccel/{room}" for room in ROOMS),
     "search_spaces",
     "benchmarks/studies/simulated_machines/model.py",
     "benchmarks/studies/simulated_machines/measure.py",

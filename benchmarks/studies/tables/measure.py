@@ -26,13 +26,13 @@ import msgspec
 
 from autoaccel.advise.findings import advise
 from autoaccel.advise.observations import Observations
+from autoaccel.bench.turns import TurnFailed, TurnTaker
 from autoaccel.records.base import encode
 from autoaccel.records.messages import Failure, TakeProfile, Turn
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement
-from autoaccel.session.turns import TurnFailed, TurnTaker
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings, compiled_part, is_on
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.steps import settled_step_seconds, step_seconds_of_turns

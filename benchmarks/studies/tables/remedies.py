@@ -23,7 +23,7 @@ from autoaccel.records.advice import Diagnosis
 from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.workers.profiling import ask_profile, profile_task
 from autoaccel.workers.starter import WorkerStarter
 from benchmarks.harness.command_line import make_parser

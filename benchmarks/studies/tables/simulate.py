@@ -45,7 +45,7 @@ from benchmarks.harness.table import TABLES, read_table
 from benchmarks.studies.tables.halves import Splits, interval, regret
 from benchmarks.studies.tables.proofs import History, ReplayTask, run
 
-ROOMS = ("advise", "search", "session", "space", "statistics")
+ROOMS = ("advise", "bench", "proof", "runs", "search", "session", "space", "statistics")
 CODE = (
     *(f"autoaccel/{room}" for room in ROOMS),
     "benchmarks/harness/peers.py",

@@ -35,7 +35,7 @@ import msgspec
 import optuna
 
 from autoaccel.errors import AutoaccelError
-from autoaccel.session.workloads import find_workload
+from autoaccel.runs.workloads import find_workload
 from autoaccel.space.knobs import KnobContext, baseline_settings, environment_of
 from autoaccel.space.search_space import load_space
 from autoaccel.workers.describing import probe_and_describe

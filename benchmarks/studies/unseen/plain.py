@@ -21,10 +21,10 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from autoaccel.records.settings import Settings
+from autoaccel.runs.workloads import find_workload
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.loading import build_training, load_build
 from autoaccel.runtime.training import Training, is_dataset
-from autoaccel.session.workloads import find_workload
 
 _FIRST_STEPS = 2  # before the clock counts: kernels are chosen, what compiles is compiled
 

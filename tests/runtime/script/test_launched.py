@@ -21,7 +21,7 @@ from autoaccel.records.messages import Failure, GiveTurn, Measure, Train, Turn, 
 from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Script, TrainingFacts
-from autoaccel.session.workloads import find_module
+from autoaccel.runs.workloads import find_module
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.launchers import command, variables
 from autoaccel.workers.measuring import Measuring

@@ -14,7 +14,7 @@ from autoaccel.records.script import ScriptArgument
 from autoaccel.records.script_metric import FileMetric, MetricSource, PrintedMetric, ReportedMetric
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Script, TrainingFacts
-from autoaccel.session.script_arguments import parse_arguments
+from autoaccel.runs.script_arguments import parse_arguments
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from autoaccel.bench.rounding import BATCHES, POINTS
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, UpdatesCompared, UpdatesRecorded
@@ -17,7 +18,6 @@ from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runtime.script.updates import ScriptSteps
 from autoaccel.runtime.trained_state import TrainedState
 from autoaccel.runtime.updates import Wanted
-from autoaccel.session.rounding import BATCHES, POINTS
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.rounding import judge_updates
 from autoaccel.workers.starter import WorkerStarter

@@ -15,7 +15,7 @@ from autoaccel.records.launching import Launched
 from autoaccel.records.messages import Train, WorkerSpec
 from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
-from autoaccel.session.workloads import find_module
+from autoaccel.runs.workloads import find_module
 from autoaccel.workers.launchers import command, variables
 from tests.runtime.script.test_running import run
 

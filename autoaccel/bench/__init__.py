@@ -1,0 +1,1 @@
+"""What measures: trials, pairs of processes, single updates."""

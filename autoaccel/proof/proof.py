@@ -1,0 +1,321 @@
+"""The proof: settings against the baseline in fresh pairs of processes, their speed and their metric at once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from autoaccel.bench.bench import PairReading, PairSource
+from autoaccel.proof.metric import MetricProof
+from autoaccel.records.accuracy import Accuracy, exact_numbers
+from autoaccel.records.conclusion import Obstacle
+from autoaccel.records.contender import ProofResult
+from autoaccel.records.messages import Failure
+from autoaccel.records.progress import Listener, Note, PairFinished, StageStarted
+from autoaccel.records.rounding import RoundingEvidence
+from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Comparison
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.report.conclusions import trainings_words
+from autoaccel.report.rounding import rounding_words
+from autoaccel.search.trial_source import Clock
+from autoaccel.statistics.comparison import Pair, compare
+from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS, SpeedRule
+
+
+class Proof(NamedTuple):
+    """What pairs of processes have shown of settings that were to be proven."""
+
+    result: ProofResult
+    pairs: list[list[Pair]]  # turns that count, for each pair of processes
+    comparison: Comparison | None  # None with fewer than two pairs
+    accuracy: Accuracy | None  # None where nothing is known of the metric yet
+    obstacle: Obstacle = None  # what stood in the way of a proof, where the rest does not say it
+    proven_after_seconds: float | None = None  # since the start of the run; of the speed, before the metric's proof
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of one of its processes; None if there was none, or only the time ran out."""
+        return self.obstacle if self.result == "fails" and isinstance(self.obstacle, Failure) else None
+
+    @property
+    def baseline_step_seconds(self) -> float:
+        """The baseline's step time: the mean over all turns, because a run pays for its rare long steps, too."""
+        return statistics.fmean(baseline for turns in self.pairs for baseline, _ in turns)
+
+
+class _Refusal(NamedTuple):
+    """Why settings are not proven, by what is known of their metric."""
+
+    result: ProofResult
+    obstacle: Obstacle = None
+
+
+class _Course:
+    """How far a proof has come: its pairs, and with which of them it was decided that the settings are faster."""
+
+    def __init__(self, rule: SpeedRule, metric: MetricProof | None, known: Accuracy) -> None:
+        self.rule = rule
+        self.metric = metric
+        self.pairs: list[list[Pair]] = []  # that count
+        self.steps = 0  # of each side that these looked at
+        self._known = known  # of the metric, where nothing need be shown
+        self._decided_at: int | None = None  # number of pairs
+        self._proven_after: float | None = None
+
+    def decide(self, spent_seconds: float) -> None:
+        """Take in that the settings are faster by the pairs so far."""
+        self._decided_at, self._proven_after = len(self.pairs), spent_seconds
+
+    def begin_anew(self) -> None:
+        """Let no pair count any longer: the ratio has changed within them."""
+        self.pairs.clear()
+        self.steps = 0
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Let it be open again whether the settings are faster."""
+        self._decided_at = self._proven_after = None
+
+    @property
+    def stands(self) -> bool:
+        """Whether the pairs that decided still would, by what those after them tell of errors."""
+        assert self._decided_at is not None
+        return self.rule.stands(self.pairs, self._decided_at)
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether it is decided that the settings are faster."""
+        return self._decided_at is not None
+
+    @property
+    def missing_pairs(self) -> int:
+        """How many more pairs the speed is expected to need, now that it is decided that the settings are faster."""
+        assert self._decided_at is not None
+        return self.rule.missing_pairs(self.pairs, self._decided_at)
+
+    @property
+    def confirming_pairs(self) -> int:
+        """How many more pairs must confirm that the settings are faster, because that was decided closely."""
+        assert self._decided_at is not None
+        return self.rule.confirming_pairs(self.pairs, self._decided_at)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the settings are faster and keep the metric."""
+        return self.is_faster and (self.metric is None or self.metric.status == "holds")
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """What is known of the metric; None if nothing is yet."""
+        return self._known if self.metric is None else self.metric.accuracy
+
+    def ended(self, result: ProofResult, obstacle: Obstacle = None) -> Proof:
+        """Return the proof of what is refused or left open."""
+        return Proof(result, self.pairs, self._with_steps(self.rule.compare(self.pairs)), self.accuracy, obstacle)
+
+    def concluded(self) -> Proof:
+        """Return the proof of what holds, by the pairs so far: they may tell that it is not as fast as it must be."""
+        assert self._decided_at is not None
+        found = self.rule.conclude(self.pairs, self._decided_at)
+        result: ProofResult = "proven" if self.rule.proves(found) else "not faster"
+        told = self._with_steps(found)
+        return Proof(result, [*self.pairs], told, self.accuracy, proven_after_seconds=self._proven_after)
+
+    def _with_steps(self, comparison: Comparison | None) -> Comparison | None:
+        return comparison and msgspec.structs.replace(comparison, steps=self.steps)
+
+
+class Prover:
+    """Proves settings against the baseline, with pair after pair of processes, until it is clear what holds.
+
+    Once the speed is proven, and as long as it is open whether the metric holds, the pairs train to their end and are
+    evaluated: the steps that judge the metric make the speed's interval narrower too. Where updates are to tell, they
+    are compared then.
+    """
+
+    def __init__(self, pairs: PairSource, facts: TrainingFacts, clock: Clock, tell: Listener) -> None:
+        """Begin with nothing proven.
+
+        Args:
+            pairs: Measures.
+            facts: Of the training.
+            clock: Knows the budget.
+            tell: Told what happens.
+        """
+        self._pairs = pairs
+        self._facts = facts
+        self._clock = clock
+        self._tell = tell
+
+    def prove(
+        self,
+        settings: Settings,
+        rule: SpeedRule,
+        metric: MetricProof | None,
+        keep: Callable[[Proof, int], None] | None = None,
+        known: Accuracy | None = None,
+        clearer_seconds: float = math.inf,
+    ) -> Proof:
+        """Return what pairs of processes say of the settings.
+
+        Args:
+            settings: What to prove.
+            rule: By which their speed is judged.
+            metric: What shows whether the metric is kept; None if nothing need be shown.
+            keep: Called with what is proven before further pairs, if there are any, tell how much faster it is, and
+                with how many these are expected to be.
+            known: Of the metric, where nothing need be shown; None: the settings change no number.
+            clearer_seconds: That pairs may take which only make a proven speed-up clearer, and confirm nothing.
+        """
+        known = known or exact_numbers(self._facts.metric, self._facts.direction)
+        course = _Course(rule, metric, known)
+        most = rule.max_pairs + FURTHER_PAIRS
+        obstacle: Obstacle = "pairs disturbed"
+        clear_until: float | None = None  # by the clock; None: no pair was made yet that only makes the speed clearer
+        for number in itertools.count(1):
+            if not course.is_faster and number > rule.max_pairs:
+                break
+            training = self._next_training(metric, course.is_faster)
+            before = self._clock.spent
+            reading = self._measure_pair(settings, number, training)
+            pair_seconds = self._clock.spent - before
+            if isinstance(reading, Failure) and reading.kind != "hung":
+                return course.ended("fails", reading)
+            if isinstance(reading, Failure):
+                obstacle = "budget spent"
+                break
+            if reading.trend:
+                course.begin_anew()
+            elif reading.trusted:
+                course.pairs.append(reading.turns)
+                course.steps += reading.steps
+            if reading.trend == "given up":
+                return course.ended("incomplete", "speed settles")
+            self._tell(PairFinished(number, most, settings, rule.compare(course.pairs), course.accuracy))
+            if reading.own_failure is not None:
+                return course.ended("metric unclear", reading.own_failure)
+            if training is not None and (refusal := self._refusal_by_runs(training, pair_seconds)):
+                return course.ended(*refusal)
+            if reading.trusted and not reading.trend and (refusal := self._refusal_by_speed(course)):
+                return course.ended(*refusal)
+            if course.holds and course.missing_pairs <= 0 and not course.stands:
+                course.reopen()
+                if refusal := self._refusal_by_speed(course):
+                    return course.ended(*refusal)
+            if course.holds:
+                missing_pairs = min(course.missing_pairs, most - number)
+                if missing_pairs <= 0:  # trainings for the metric may have made more pairs than the speed may take
+                    break
+                is_first, clear_until = clear_until is None, clear_until or self._clock.spent + clearer_seconds
+                if self._clock.spent + pair_seconds > clear_until and not course.confirming_pairs:
+                    break
+                if metric is not None and is_first:
+                    self._tell(StageStarted("confirm", "more pairs, until the speed is known well enough"))
+                if keep is not None and (early := course.concluded()).result == "proven":
+                    keep(early, missing_pairs)
+                    keep = None
+        return course.concluded() if course.holds else course.ended("incomplete", obstacle)
+
+    def _measure_pair(self, settings: Settings, number: int, training: MetricProof | None) -> PairReading | Failure:
+        """Return what the n-th pair shows, which may train for the metric, too."""
+        seed, steps = (training.trained, training.plan.steps) if training else (number - 1, None)
+        reading = self._pairs.measure(settings, seed, steps)
+        if training is not None and isinstance(reading, PairReading) and reading.trained is not None:
+            training.add(reading.trained)
+        return reading
+
+    def _next_training(self, metric: MetricProof | None, is_faster: bool) -> MetricProof | None:
+        """Return the metric's proof if the next pair is to train for it: costly runs wait until they are worth it."""
+        if metric is None or metric.status != "open" or metric.plan.evidence == "rounding":
+            return None
+        return metric if is_faster or metric.plan.at_once else None
+
+    def _refusal_by_speed(self, course: _Course) -> _Refusal | None:
+        """Decide whether settings are faster, if that is open and one more pair counts; return why they are refused.
+
+        If they are faster, their metric begins to be judged, which may refuse them at once.
+        """
+        decision = None if course.is_faster else course.rule.decide(course.pairs)
+        if decision is None:
+            return None
+        if not decision:
+            return _Refusal("not faster")
+        course.decide(self._clock.spent)
+        return self._begin_metric(course.metric)
+
+    def _begin_metric(self, metric: MetricProof | None) -> _Refusal | None:
+        """Begin to judge the metric of what is faster; return why it is refused if that is told at once."""
+        if metric is None or metric.status != "open":
+            return None
+        metric.plan_the_rest()
+        if not metric.plan.fits:
+            return _Refusal("incomplete", metric.missing(0.0))
+        self._tell(StageStarted("metric", f"whether your metric is kept, by {trainings_words(metric.plan)}"))
+        if metric.plan.evidence != "rounding":
+            return None
+        found = metric.compare_updates()
+        if found is None or (isinstance(found, Failure) and found.kind == "hung"):
+            return _Refusal("incomplete", found or metric.missing(0.0))
+        if isinstance(found, Failure):
+            return _Refusal("fails", found)
+        if found.verdict != "holds":
+            return _Refusal("metric unclear" if found.verdict == "open" else "more than rounding", found)
+        self._tell(Note(rounding_words(found)))
+        return None
+
+    def _refusal_by_runs(self, metric: MetricProof, pair_seconds: float) -> _Refusal | None:
+        """Return why settings are given up after a pair of trainings, if they are.
+
+        Args:
+            metric: What the trainings so far say.
+            pair_seconds: What the last pair has taken.
+        """
+        if metric.status == "holds":
+            return None
+        verdict = metric.given_up(int(self._clock.left // max(pair_seconds, 1e-9)))
+        if verdict is None:
+            return None
+        found = metric.compare_updates()
+        if isinstance(found, RoundingEvidence) and found.verdict == "holds":
+            self._tell(Note(f"the runs do not decide whether the metric is kept; {rounding_words(found)}"))
+            return None
+        if verdict == "drops":
+            return _Refusal("metric drops")
+        if isinstance(found, RoundingEvidence) and found.verdict == "too large":
+            return _Refusal("more than rounding", found)
+        unclear: ProofResult = "incomplete" if metric.accuracy is None else "metric unclear"
+        return _Refusal(unclear, metric.missing(pair_seconds))
+
+    def measure(
+        self, settings: Settings, min_pairs: int, clear: Callable[[Comparison], bool] | None = None
+    ) -> Comparison | Failure | None:
+        """Return what pairs say of the settings' speed, at least `min_pairs` and at least two of them.
+
+        If the budget is spent before, what the pairs until then say; None if there are fewer than two.
+
+        Args:
+            settings: What to measure.
+            min_pairs: How many pairs there are before `clear` is asked.
+            clear: Asked after each further pair whether they are enough; None: `min_pairs` are.
+        """
+        pairs: list[list[Pair]] = []
+        comparison: Comparison | None = None
+        max_pairs = min_pairs if clear is None else None
+        while True:
+            reading = self._pairs.measure(settings, len(pairs), None)
+            if isinstance(reading, Failure):
+                return comparison if reading.kind == "hung" and self._clock.left <= 0 else reading
+            if reading.trend:
+                pairs.clear()
+            else:
+                pairs.append(reading.turns)
+            comparison = compare(pairs) if len(pairs) >= MIN_PAIRS else None
+            self._tell(PairFinished(len(pairs), max_pairs, settings, comparison))
+            if comparison is not None and len(pairs) >= min_pairs and (clear is None or clear(comparison)):
+                return comparison
