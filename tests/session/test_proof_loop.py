@@ -263,6 +263,13 @@ def test_what_changes_no_number_in_what_dropped_the_metric_is_proven_though_it_w
     assert tuned.found == WORKERS
 
 
+def test_the_last_that_a_run_tries_to_prove_changes_no_number_if_such_a_one_is_left(play: Play) -> None:
+    logs = {"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3, "parallel.world_size=2": 0.2}
+    tuned = play(KnownBench(logs, not_faster=({**CAST, **WORKERS, **RANKS}, {**CAST, **WORKERS})))
+    assert len(tuned.refused) == 2
+    assert tuned.found == WORKERS  # bfloat16 with ranks seems faster
+
+
 def test_what_diverges_in_its_proof_is_refused_and_the_next_is_proven(play: Play) -> None:
     logs = {"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3}
     tuned = play(KnownBench(logs, diverges=CAST))
@@ -344,12 +351,13 @@ def test_an_open_proof_of_an_earlier_part_comes_first_and_with_its_number(
     later.mkdir()
     resumed = RunFolder(later)
     resumed.save_trials(folder.load_trials())
-    refuted, left = {**BASELINE, **CAST, **WORKERS}, {**BASELINE, **RANKS, **CAST}
+    # What is left open is not what would be proven first.
+    refuted, left = {**BASELINE, **CAST, **WORKERS}, {**BASELINE, **RANKS, **WORKERS}
     resumed.add_contender(ContenderResult(refuted, 1, "not faster"))
     resumed.add_contender(ContenderResult(left, 2, "metric unclear"))
-    again = tune(KnownBench(logs, not_faster=({**RANKS, **CAST},)), later, machine)
+    again = tune(KnownBench(logs, not_faster=({**RANKS, **WORKERS},)), later, machine)
     begun = [type(event) for event in again.events if isinstance(event, PairFinished | TrialStarted)]
     assert begun[0] is PairFinished
-    *_, first, second = again.proofs
+    first, second = again.proofs[2:]  # after those of the earlier part
     assert (first.settings, first.number) == (left, 2)
     assert second.number == 3 and second.settings not in (refuted, left)
