@@ -59,6 +59,9 @@ def search_and_prove(setup: Setup) -> SearchResult | None:
         if attempt is None:
             return None
         if attempt.proof.result == "proven":
+            # Whatever is proven beside it claims something, too, and shares the error.
+            number = state.numbers.setdefault(settings_key(candidate.settings), state.number)
+            state.number = max(state.number, number + 1)
             keep_recipe(state, attempt)
             return proven_result(state, *_without_harm(state, _better(state, attempt)))
         _refuse(state, attempt)

@@ -68,6 +68,7 @@ def test_a_proven_recipe_without_a_setting_that_slows_it_down_is_proven_and_take
     tuned = play(slowed())
     assert tuned.found == CAST
     assert tuned.kept == [{**CAST, **RANKS}, CAST]
+    assert [(one.number, one.result) for one in tuned.proofs] == [(1, "proven"), (2, "proven")]  # they share one error
     assert not tuned.open
 
 
