@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import autoaccel
 
-EPOCHS = 6
+EPOCHS = 30
 STEPS_PER_EPOCH = 40
 BATCH_SIZE = 64
 EVAL_TILES = 2048
