@@ -126,7 +126,7 @@ class SpeedRule(NamedTuple):
         """Return how many more pairs must confirm a close decision, whatever they take: without them it errs too often.
 
         In simulated proofs of equal settings whose processes scatter by 0.3, or now and then by much more, 4 to 6 of
-        100 were called faster without them, and 1 with them.
+        100 were called faster without them, and 1 to 3 with them.
         """
         logs = pair_logs(pairs)
         close = self._was_close(logs[:decided_at], errors_of(pairs, logs, self.drift))
