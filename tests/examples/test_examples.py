@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader  # noqa: E402  # after it is known that 
 
 from autoaccel import Training  # noqa: E402  # after it is known that they can be imported
 from autoaccel.runtime.metrics import read_metric  # noqa: E402  # after it is known that they can be imported
+from tests.cases import rest_is_long
 
 FOLDER = Path(__file__).parents[2] / "examples"
 NAMES = ("digits_cnn", "char_gpt", "image_pipeline", "tabular_mlp")
@@ -48,7 +49,7 @@ def rows(data: Any) -> set[bytes]:
     return {data[index][0].numpy().tobytes() for index in range(len(data))}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", rest_is_long(NAMES))
 def test_build_returns_a_training_and_some_steps_lower_the_loss(name: str) -> None:
     training = load(name).build()
     assert isinstance(training, Training)
@@ -92,7 +93,7 @@ def test_another_seed_changes_the_model_but_not_the_held_out_data(name: str) -> 
         assert torch.equal(torch.as_tensor(first[index][1]), torch.as_tensor(second[index][1]))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", rest_is_long(NAMES))
 def test_the_metric_is_a_number_that_an_untrained_model_has_too(name: str) -> None:
     training = load(name).build()
     training.model.eval()
