@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import rest_is_long
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 pytest.importorskip("PIL")
@@ -18,7 +20,6 @@ from torch.utils.data import DataLoader  # noqa: E402  # after it is known that 
 
 from autoaccel import Training  # noqa: E402  # after it is known that they can be imported
 from autoaccel.runtime.metrics import read_metric  # noqa: E402  # after it is known that they can be imported
-from tests.cases import rest_is_long
 
 FOLDER = Path(__file__).parents[2] / "examples"
 NAMES = ("digits_cnn", "char_gpt", "image_pipeline", "tabular_mlp")
