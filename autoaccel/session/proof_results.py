@@ -120,7 +120,7 @@ def _why_kept(state: ProofState) -> KeptBecause:
         return state.refused
     if search.best is not None:
         return _why_not_proven(state)
-    if not search.trials:
+    if not search.trials and search.stop == "nothing pays":
         return _not_worth_trying(state.setup)
     return NothingBetter(
         trials=len(search.trials),

@@ -14,10 +14,12 @@ from autoaccel.records.conclusion import (
     NothingBetter,
     NothingToWin,
     NotWorthProving,
+    NotWorthTrying,
     Obstacle,
     Refused,
     RunsMissing,
     TooDisturbed,
+    TooSmall,
     Unprovable,
 )
 from autoaccel.records.contender import ProofResult
@@ -112,6 +114,9 @@ def test_planned_runs_that_scatter_too_much_are_asked_for_more_of() -> None:
 def test_what_is_not_worth_its_proof_names_the_way_to_ask_for_it() -> None:
     assert "--trainings" in kept_words(NotWorthProving(3.0, 20), BASELINE)
     assert "3.0 s in total over 20 trainings" in kept_words(NotWorthProving(3.0, 20), BASELINE)
+    assert "20 trainings like this one take 7 min 20 s in total" in kept_words(NotWorthTrying(22.0, 20), BASELINE)
+    assert "one training takes 22.0 s in total" in kept_words(NotWorthTrying(22.0, 1), BASELINE)
+    assert "about 1.15x as fast" in (told := kept_words(TooSmall(1.15, 1.29), BASELINE)) and "from 1.29x on" in told
 
 
 def test_a_disturbed_machine_is_told() -> None:
