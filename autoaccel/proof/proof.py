@@ -198,16 +198,8 @@ class Prover:
             if reading.trend == "given up":
                 return course.ended("incomplete", "speed settles")
             self._tell(PairFinished(number, most, settings, rule.compare(course.pairs), course.accuracy))
-            if reading.own_failure is not None:
-                return course.ended("metric unclear", reading.own_failure)
-            if training is not None and (refusal := self._refusal_by_runs(training, pair_seconds)):
+            if refusal := self._refusal_after(course, reading, training, pair_seconds):
                 return course.ended(*refusal)
-            if reading.trusted and not reading.trend and (refusal := self._refusal_by_speed(course)):
-                return course.ended(*refusal)
-            if course.holds and course.missing_pairs <= 0 and not course.stands:
-                course.reopen()
-                if refusal := self._refusal_by_speed(course):
-                    return course.ended(*refusal)
             if course.holds:
                 missing_pairs = min(course.missing_pairs, most - number)
                 if missing_pairs <= 0:  # trainings for the metric may have made more pairs than the speed may take
@@ -229,6 +221,21 @@ class Prover:
         if training is not None and isinstance(reading, PairReading) and reading.trained is not None:
             training.add(reading.trained)
         return reading
+
+    def _refusal_after(
+        self, course: _Course, reading: PairReading, training: MetricProof | None, pair_seconds: float
+    ) -> _Refusal | None:
+        """Decide by one more pair what is open; return why the settings are refused, if they are."""
+        if reading.own_failure is not None:
+            return _Refusal("metric unclear", reading.own_failure)
+        if training is not None and (refusal := self._refusal_by_runs(training, pair_seconds)):
+            return refusal
+        if reading.trusted and not reading.trend and (refusal := self._refusal_by_speed(course)):
+            return refusal
+        if course.holds and course.missing_pairs <= 0 and not course.stands:
+            course.reopen()
+            return self._refusal_by_speed(course)
+        return None
 
     def _next_training(self, metric: MetricProof | None, is_faster: bool) -> MetricProof | None:
         """Return the metric's proof if the next pair is to train for it: costly runs wait until they are worth it."""
