@@ -120,7 +120,10 @@ def test_operators_agree_with_the_profilers_own_table() -> None:
     for name, calls in {"aten::mm": 2, "aten::relu": 1, "aten::sum": 1}.items():
         assert by_name[name].self_seconds == pytest.approx(own[name] / 2)
         assert by_name[name].calls_per_step == calls
-    assert by_name["aten::mm"].shapes == "256x64, 64x256"  # on which it spends most
+    products = [event for event in recorded.key_averages(group_by_input_shape=True) if event.key == "aten::mm"]
+    longest = max(products, key=lambda event: event.self_cpu_time_total)  # a busy machine may hold up the small product
+    assert by_name["aten::mm"].shapes == ", ".join("x".join(map(str, shape)) for shape in longest.input_shapes)
+    assert {len(products), longest.count} == {2}
     assert [operator.share for operator in found.operators] == sorted(
         (operator.share for operator in found.operators), reverse=True
     )
