@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from autoaccel.bench.rounding import UPDATE_STEPS
 from autoaccel.records.evidence import MetricPlan, TrainingCosts
@@ -15,6 +16,10 @@ MIN_SHARE = 0.2
 """A metric after less of the planned run says nothing either: many have hardly left their beginning. Chosen on a
 ResNet-34, a U-Net and a ConvNeXt of benchmarks/studies/unseen: after 5 to 8 % of their runs two pairs stood at chance
 or left a drop of many times what is allowed open, and took three times as long as updates or longer."""
+
+SURE = 0.5
+"""Probability that evidence decides from which on nothing surer is looked for: where it is as likely as not that runs
+tell nothing, updates come first, or what needs no runs."""
 
 MAX_TIMES = 2  # as many pairs as were asked for train at most
 
@@ -56,7 +61,12 @@ def min_share(costs: TrainingCosts, pairs: int) -> MetricPlan:
 
 
 def choose_evidence(
-    costs: TrainingCosts, speedup: float, seconds: float, options: TuneOptions, only_rounds: bool = False
+    costs: TrainingCosts,
+    speedup: float,
+    seconds: float,
+    options: TuneOptions,
+    only_rounds: bool = False,
+    chance: Callable[[MetricPlan], float] = lambda _: 1.0,
 ) -> MetricPlan:
     """Return the strongest evidence that fits and is expected to decide, or the cheapest, which does not fit.
 
@@ -69,12 +79,14 @@ def choose_evidence(
         seconds: That all trainings may take.
         options: How many pairs must train before anything can be said, and whether only planned runs will do.
         only_rounds: Whether the settings change nothing but how numbers are rounded, so that updates can be compared.
+        chance: Returns the probability that runs decide.
     """
     pairs = options.metric_repeats
     whole_seconds = costs.pair_seconds(costs.planned_steps, speedup)
     most = min(MAX_TIMES * pairs, max(0, int(seconds // whole_seconds)))
-    if most >= pairs or options.evidence == "whole":
-        return planned_runs(costs, pairs, most)
+    runs = planned_runs(costs, pairs, most)
+    if options.evidence == "whole" or (runs.fits and not (only_rounds and chance(runs) < SURE)):
+        return runs
     least = min_share(costs, pairs)
     if only_rounds:
         return MetricPlan("rounding", UPDATE_STEPS, 1, int(seconds >= costs.updates_seconds(UPDATE_STEPS, speedup)))

@@ -35,8 +35,16 @@ from autoaccel.runs.least_run import LARGE_SPEEDUP
 from autoaccel.runs.plan import EVIDENCE_SHARE, METRIC_SHARE, PROOF_MARGIN
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.space.change import Change
+from autoaccel.statistics.accuracy import (
+    SAMPLE_DEGREES,
+    Bound,
+    chance_to_hold,
+    confidence_of_look,
+    expected_scatter,
+)
 from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, share_of_error
+from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, learned
 from autoaccel.statistics.turn_plan import TURNS
 
 RESUMED = 0.5
@@ -69,6 +77,9 @@ class MetricJudge:
         self._extra_start_seconds = extra_start_seconds
         warmup_steps = len(baseline.measurement.warmup_step_seconds)
         self._own_costs = training_costs(baseline.facts, baseline.step_seconds, baseline.ready_seconds, warmup_steps)
+        samples, relative = baseline.facts.eval_samples, run.request.constraint.relative
+        # An amount says nothing of a loss whose size nobody knows.
+        self._scatter = expected_scatter(samples) if samples or relative else NOTHING_KNOWN
 
     def _costs(self, change: Change, resumed: bool = False) -> TrainingCosts:
         return self._own_costs._replace(
@@ -105,6 +116,38 @@ class MetricJudge:
         if early.fits and early.training_pairs and (self._is_short(early.steps) or not late.fits):
             return early._replace(at_once=True)
         return late._replace(at_once=late.fits and late.training_pairs > 0 and self._is_short(late.steps))
+
+    def chance(self, change: Change, speedup: float | None) -> float:
+        """Return the probability that the evidence for a harmless change decides.
+
+        Updates decide nearly always. Where a person asks for planned runs these are made, whatever they will tell.
+        """
+        plan = self.plan(change, speedup)
+        is_asked_for = self._run.request.options.evidence == "whole"
+        return 1.0 if plan is None or is_asked_for or not plan.fits else self._chance(plan)
+
+    def _chance(self, plan: MetricPlan) -> float:
+        """Return the probability that a plan that fits decides; see `chance_to_hold`."""
+        if not plan.training_pairs:
+            return 1.0
+        share = min(1.0, plan.steps / self._baseline.facts.planned_steps)
+        # The scores of samples tell of their scatter while runs are made.
+        known = Scatter(0.0, SAMPLE_DEGREES if self._baseline.facts.eval_samples else 0)
+        error = (1 - CONFIDENCE) * share_of_error(1)
+        bound = Bound(confidence_of_look(plan.max_pairs, plan.pairs, plan.max_pairs, error), known)
+        scatter = self._scatter._replace(deviation=self._scatter.deviation / share)
+        return chance_to_hold(scatter, self._run.request.constraint.max_drop, bound, plan.max_pairs)
+
+    def learn(self, metric: MetricProof) -> None:
+        """Learn from the trainings of one proof how much the metric scatters; other changes' will scatter alike.
+
+        After a part of the run it is taken to scatter more by as much as the run is longer: of the digits, of a table
+        and of larger batches in `benchmarks/studies/seeds.py` a fifth scatters 2 to 4 times as much as the whole, of
+        residual networks at their beginning more than ten times.
+        """
+        if metric.deviation is not None:
+            share = min(1.0, metric.plan.steps / self._baseline.facts.planned_steps)
+            self._scatter = learned(self._scatter, metric.trained, share * metric.deviation)
 
     def known(self, change: Change) -> Accuracy:
         """Return what is known of the metric under a change of which nothing need be shown; see `is_kept_anyway`."""
@@ -208,7 +251,7 @@ class MetricJudge:
             most = min(most, EVIDENCE_SHARE * self._saved_seconds(speedup or LARGE_SPEEDUP))
         rounds = by_updates and self._may_ask_updates(change)
         costs = self._costs(change)
-        plan = choose_evidence(costs, speedup or 1.0, most, options, rounds)
+        plan = choose_evidence(costs, speedup or 1.0, most, options, rounds, self._chance)
         if plan.evidence == "rounding" and costs.updates_seconds(UPDATE_STEPS, speedup or 1.0) <= seconds:
             return plan._replace(max_pairs=1)
         return plan

@@ -83,6 +83,12 @@ class MetricProof:
         return len(self._pairs)
 
     @property
+    def deviation(self) -> float | None:
+        """Standard deviation of the drops seen, in the constraint's unit; None with fewer than two pairs."""
+        drops = metric_drops(self._facts.direction, self._pairs, self._constraint) if self.trained > 1 else None
+        return deviation_of(drops) if drops else None
+
+    @property
     def status(self) -> MetricStatus:
         """What the pairs say of the metric; `open` if more could tell, or fewer trained than were asked for."""
         if self.accuracy is not None and self.accuracy.rounding is not None:

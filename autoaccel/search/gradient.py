@@ -38,6 +38,7 @@ class Proofs(NamedTuple):
 
     seconds: Callable[[Settings], float] = lambda _: 0.0  # that a proof is expected to take; 0 for what is proven
     least_log: float = 0.0  # the least log speed-up that can be proven
+    chance: Callable[[Settings], float] = lambda _: 1.0  # that what shows whether the metric is kept decides
 
 
 FREE = Proofs()
@@ -179,28 +180,32 @@ class KnowledgeGradient:
         logs = mean[:, None] + moves[:, None] * _DRAWS[None, :]  # (options, draws)
         totals: Vector = economy.total_seconds(logs, compile_seconds[:, None])
         proof_seconds = np.array([proofs.seconds(one) for one in options])
-        saved = economy.trainings * (economy.baseline_total_seconds - totals) - proof_seconds[:, None]
-        saved = np.where(logs > proofs.least_log, saved, 0.0)
+        decided = np.array([proofs.chance(one) for one in options])[:, None]
+        hoped = economy.trainings * (economy.baseline_total_seconds - totals)
+        saved = np.where(logs > proofs.least_log, decided * hoped - proof_seconds[:, None], 0.0)
         # As long as nothing measured is worth its proof, the baseline is what is held.
         ranked = sorted(
             ((self._worth(one, proofs), one.settings) for one in knowledge.ranked()[:2]), key=lambda one: -one[0]
         )
         held = [settings for worth, settings in ranked[:1] if worth > 0]
         best, second = (max(0.0, *(worth for worth, _ in ranked[number : number + 1]), 0.0) for number in (0, 1))
-        gains = np.maximum(saved - best, 0.0)
+        # Where a proof decides nothing, what is held is left, and only that proof was in vain.
+        more = np.where(logs > proofs.least_log, decided * (hoped - best) - proof_seconds[:, None], 0.0)
+        gains = np.maximum(more, 0.0)
         weighed: list[Suggestion] = []
         for option, gain, worths in zip(options, gains, saved, strict=True):
             again = knowledge.readings_of(option) > 0
             # Of what is held, turning to the second best is what is gained, should the best disappoint.
             gained = np.maximum(second - worths, 0.0) if again and option in held else gain
             chance = 1.0 if again else knowledge.chance(option)
-            expected, hoped = chance * float(gained.mean()), chance * float(gained[_HOPED_DRAW])
-            weighed.append(Suggestion(option, again, expected, knowledge.cost_seconds(option), hoped))
+            expected, most = chance * float(gained.mean()), chance * float(gained[_HOPED_DRAW])
+            weighed.append(Suggestion(option, again, expected, knowledge.cost_seconds(option), most))
         return weighed
 
     def _worth(self, one: Ranked, proofs: Proofs) -> float:
         """Return what is expected to be saved over all runs with what was measured, after its proof; 0 at least."""
-        saved = self._economy.saved_seconds(one.total_seconds) - proofs.seconds(one.settings)
+        saved = self._economy.saved_seconds(one.total_seconds)
+        saved = proofs.chance(one.settings) * saved - proofs.seconds(one.settings)
         return max(0.0, saved) if one.log_speedup > proofs.least_log else 0.0
 
     def _untried(self) -> list[Settings]:

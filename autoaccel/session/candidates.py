@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from autoaccel.bench.resuming import Earlier
 from autoaccel.proof.contributions import Breakdown
+from autoaccel.proof.evidence import SURE
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.proof.proof import Proof, Prover
 from autoaccel.proof.proof_time import ProofCosts
@@ -97,6 +98,7 @@ def next_candidate(state: ProofState) -> Candidate | None:
         for one in search.ranking.candidates([settings]):
             if one.settings == settings:
                 return one
+    _add_surer_parts(state)
     worth = worth_proving(state)
     fitting = [one for one in worth if fits(state, one)]
     if worth and not fitting:
@@ -106,8 +108,8 @@ def next_candidate(state: ProofState) -> Candidate | None:
         return None
     exact = [one for one in fitting if one.change.risk == "exact"] if state.number == MAX_CANDIDATES else []
     left = exact or fitting or (worth if is_first(state) else [])
-    # What failed in proofs may fail again: first comes what is expected to save most for all that.
-    chances = [search.outcomes.chance(one.settings) for one in left]
+    # A proof may fail, or decide nothing: first comes what is expected to save most for all that.
+    chances = [_chance(state, one) for one in left]
     hoped = [chance * _saved_seconds(state, one) for chance, one in zip(chances, left, strict=True)]
     least = chances[hoped.index(max(hoped))] if left else 0.0
     return search.ranking.first([one for one, chance in zip(left, chances, strict=True) if chance >= least])
@@ -136,8 +138,14 @@ def worth_proving(state: ProofState) -> list[Candidate]:
 def _pays(state: ProofState, one: Candidate) -> bool:
     """Whether a proof is expected to save more than it takes, by how likely it is that it comes to its end."""
     speedup = math.exp(one.log_speedup)
-    chance = state.search.outcomes.chance(one.settings) * chance_of_proof(speedup, state.setup.run.drift)
+    chance = _chance(state, one) * chance_of_proof(speedup, state.setup.run.drift)
     return chance * _saved_seconds(state, one) > likely_seconds(state, one.settings, speedup)
+
+
+def _chance(state: ProofState, one: Candidate) -> float:
+    """Return the probability that a candidate does not fail in its proof, and that its evidence decides."""
+    evidence = state.judge.chance(one.change, math.exp(one.log_speedup))
+    return state.search.outcomes.chance(one.settings) * evidence
 
 
 def _saved_seconds(state: ProofState, one: Candidate) -> float:
@@ -158,13 +166,27 @@ def add_parts(state: ProofState, change: Change) -> None:
             state.parts.append(part.settings)
 
 
+def _add_surer_parts(state: ProofState) -> None:
+    """Let what needs no runs in a change be candidates as well, where its runs may decide nothing.
+
+    That is what updates can tell of it, and what changes no number.
+    """
+    for one in state.search.ranking.candidates():
+        change = one.change
+        if state.judge.chance(change, math.exp(one.log_speedup)) < SURE:
+            add_parts(state, change)
+            by_updates = change.without(*state.judge.beyond_updates(change)).settings
+            if by_updates not in state.parts and change.space.allows(by_updates):
+                state.parts.append(by_updates)
+
+
 def rival_of(state: ProofState, attempt: Attempt) -> Candidate | None:
     """Return what should rather have been proven, by what is known now, if there is time to prove it.
 
     A difference that is noise is none, and it must save more time than its proof takes.
     """
     ranking, held = state.search.ranking, attempt.candidate.settings
-    proven = next((one for one in ranking.candidates() if one.settings == held), None)
+    proven = next((one for one in ranking.candidates([held]) if one.settings == held), None)
     others = [one for one in worth_proving(state) if one.settings != held and fits(state, one)]
     first = None if proven is None else ranking.first([proven, *others])
     if proven is None or first is None or first is proven:
@@ -193,7 +215,7 @@ def _pays_beside(state: ProofState, other: Candidate, proven: Candidate) -> bool
 
     Of an image pipeline whose runs take 24 s the proof without a setting of 0.99x took 100 s.
     """
-    saved = _saved_seconds(state, other) - _saved_seconds(state, proven)
+    saved = _chance(state, other) * (_saved_seconds(state, other) - _saved_seconds(state, proven))
     return saved > likely_seconds(state, other.settings, math.exp(other.log_speedup))
 
 
@@ -236,7 +258,10 @@ def proofs_of(state: ProofState, held: Settings | None = None) -> Proofs:
     def seconds(settings: Settings) -> float:
         return 0.0 if settings == held else likely_seconds(state, settings)
 
-    return Proofs(seconds, provable_log(state.setup.run.drift))
+    def chance(settings: Settings) -> float:
+        return 1.0 if settings == held else state.judge.chance(state.search.task.change(settings), LARGE_SPEEDUP)
+
+    return Proofs(seconds, provable_log(state.setup.run.drift), chance)
 
 
 def not_begun(state: ProofState, candidate: Candidate) -> Attempt:

@@ -126,6 +126,8 @@ def _prove(state: ProofState, candidate: Candidate, why: ProofReason) -> Attempt
     clearer_seconds = EXPLAINING_SHARE * search.task.economy.saved_seconds(candidate.total_seconds)
     proof = state.prover.prove(settings, rule, metric, keep_early, judge.known(change), clearer_seconds)
     run.folder.add_contender(ContenderResult(settings, number, proof.result))
+    if metric is not None:
+        judge.learn(metric)
     if study and proof.result not in OPEN:
         study.peers.show_judged(settings)
     spent_seconds = run.clock.spent - began
@@ -195,25 +197,21 @@ def _refuse(state: ProofState, attempt: Attempt) -> None:
 def _better(state: ProofState, attempt: Attempt) -> Attempt:
     """Return what was proven, or what proves better in the time that is left over.
 
-    Only where the search ended for want of time. Its share is small, so that something is proven early: where trials
-    take a minute, most of what it would have tried is untried, and what the proof has left of its own share suffices
-    for a few.
+    That is what was less sure to be proven, and came later for that. Where the search ended for want of time it goes
+    on: its share is small, so that something is proven early, and where trials take a minute, most of what it would
+    have tried is untried, and what the proof has left of its own share suffices for a few.
     """
     search, held = state.search, attempt.candidate.settings
     number = number_of(state, held)
-    proof_seconds = max(attempt.spent_seconds, needed_seconds(state, held, None))
-    spare_seconds = state.setup.run.clock.left - _contributions_seconds(state)
-    if (
-        search.stop != "out of time"
-        or number >= MAX_CANDIDATES
-        or spare_seconds < proof_seconds + search.knowledge.trial_seconds
-    ):
+    if number >= MAX_CANDIDATES:
         return attempt
     state.number = max(state.number, number + 1)
-    trials = len(search.trials)
-    search.knowledge.read_pairs(held, attempt.proof.pairs)
-    _search_beside(state, attempt)
-    rival = rival_of(state, attempt) if len(search.trials) > trials else None
+    proof_seconds = max(attempt.spent_seconds, needed_seconds(state, held, None))
+    spare_seconds = state.setup.run.clock.left - _contributions_seconds(state)
+    if search.stop == "out of time" and spare_seconds >= proof_seconds + search.knowledge.trial_seconds:
+        search.knowledge.read_pairs(held, attempt.proof.pairs)
+        _search_beside(state, attempt)
+    rival = rival_of(state, attempt)
     further = _prove(state, rival, "better than what is proven") if rival else None
     if further is None:
         return attempt

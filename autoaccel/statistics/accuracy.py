@@ -26,6 +26,16 @@ right or wrong by chance. Of trainings that are nearly finished this is most of 
 whole run may be a better or worse one. With four degrees it may scatter 2.4 times as much in one of twenty cases, and
 after some runs their own scatter decides. `python -m benchmarks.studies.seeds` compares that with recorded runs."""
 
+_CHANCE_OF_SAMPLES = 0.1
+"""Standard deviation of a metric's drop from seed to seed, times the square root of the number of samples that it is
+the mean of: before any run is made. Of the recorded trainings of `benchmarks/studies/seeds.py` it is 0.05 and 0.09 (the
+digits, bfloat16 and larger batches), 0 and 0.04 (a table), of char_gpt's loss 0.02 and 0.7. Samples whose score
+changes by 1 with a probability of a hundredth predict 0.1."""
+
+_UNKNOWN_DEVIATION = 0.004
+"""The same as a share of the metric where nobody knows how many samples it is the mean of, such as a script's loss: the
+geometric mean over six trainings of `scripts.jsonl`, `unseen.jsonl` and `seeds.jsonl` (0.0003 to 0.03)."""
+
 MANY_RUNS = 1000
 """What `runs_needed` returns where no realistic number of runs would suffice."""
 
@@ -138,6 +148,40 @@ def known_scatter(pairs: Sequence[TrainedPair], constraint: Constraint) -> Scatt
         return NOTHING_KNOWN
     typical = math.sqrt(statistics.fmean(error**2 for error in errors))
     return Scatter(typical / metric_unit(pairs, constraint), SAMPLE_DEGREES)
+
+
+def expected_scatter(samples: int | None) -> Scatter:
+    """Return the scatter of a metric's drops from seed to seed before any run was made, as a share of the metric.
+
+    A metric that is the mean of so many samples is taken to be of the size of 1, as accuracies are. As little is known
+    as of the samples' word; see `SAMPLE_DEGREES`.
+
+    Args:
+        samples: That it is computed from; None if that is not known.
+    """
+    deviation = _CHANCE_OF_SAMPLES / math.sqrt(samples) if samples else _UNKNOWN_DEVIATION
+    return Scatter(deviation, SAMPLE_DEGREES)
+
+
+def chance_to_hold(scatter: Scatter, allowance: float, bound: Bound, runs: int) -> float:
+    """Return the probability that runs of settings that change nothing show that the metric keeps the constraint.
+
+    That of a scatter with which their bound is within the allowance where their mean is 0, as it is on average:
+    P(deviation <= s) = P(chi2 >= degrees * typical^2 / s^2), of even degrees a finite sum (Abramowitz and Stegun,
+    26.4.21). 1 if nothing is known of the scatter.
+
+    Args:
+        scatter: What is known of that of drops, in the unit of the allowance; odd degrees count as one more.
+        allowance: Zero or more.
+        bound: That is asked for after all of the runs. Of what is known at that time only the degrees count.
+        runs: That are made at most, at least two.
+    """
+    widest = allowance / bound._replace(known=bound.known._replace(deviation=1.0)).radius(runs, 1.0)
+    if not scatter.degrees * scatter.deviation or not widest:
+        return float(widest > 0 or not scatter.deviation)
+    half = scatter.degrees * (scatter.deviation / widest) ** 2 / 2
+    logs = (power * math.log(half) - math.lgamma(power + 1) - half for power in range(math.ceil(scatter.degrees / 2)))
+    return math.fsum(map(math.exp, logs))
 
 
 def loss_rises(pairs: Sequence[TrainedPair]) -> list[float]:

@@ -22,7 +22,7 @@ from autoaccel.records.knob import Risk
 from autoaccel.records.messages import Turn
 from autoaccel.records.options import EvidenceWish, TuneOptions
 from autoaccel.records.progress import ignore
-from autoaccel.records.proof import ProofPair
+from autoaccel.records.proof import ProofPair, TrainedPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.rounding import RoundingEvidence
@@ -74,6 +74,7 @@ def judge_with(tmp_path: Path, context: KnobContext, facts: TrainingFacts) -> Ma
         epochs: int = 200,
         loading_seconds: float = 0.0,  # of compiled code, in each process
         trainings: int = 1000,
+        eval_samples: int | None = None,
     ) -> MetricJudge:
         workload, options = BuildFunction("/m.py", "build", ""), TuneOptions(evidence=wish, trainings=trainings)
         request = Request(workload, budget, Constraint(0.01, False), options)
@@ -81,7 +82,7 @@ def judge_with(tmp_path: Path, context: KnobContext, facts: TrainingFacts) -> Ma
         baseline = Steps(
             folder=RunFolder(tmp_path),
             settings=default_settings(context),
-            facts=msgspec.structs.replace(facts, epochs=epochs),
+            facts=msgspec.structs.replace(facts, epochs=epochs, eval_samples=eval_samples),
             measurement=SimpleNamespace(warmup_step_seconds=(step_seconds,) * 2),
             step_seconds=step_seconds,
             ready_seconds=start_seconds + 2 * step_seconds,
@@ -180,6 +181,35 @@ def test_trainings_for_the_metric_take_no_more_than_a_quarter_of_what_is_saved(
     assert rounds is not None and rounds.evidence == ("whole" if trainings == 60 else "rounding")
     insisted = judge_with(1e6, "whole", trainings=trainings).plan(change_with(context, LARGER), 2.0)
     assert insisted is not None and insisted.fits  # whatever they cost
+
+
+def test_runs_whose_metric_is_of_few_samples_are_not_expected_to_decide(
+    judge_with: MakeJudge, context: KnobContext
+) -> None:
+    """A hundredth may be lost. One of 50 samples is expected to scatter by more, one of 5,000 by less."""
+    rounds, larger = change_with(context, CAST), change_with(context, LARGER)
+    few, many = (judge_with(1e6, eval_samples=samples) for samples in (50, 5000))
+    assert few.chance(larger, 2.0) < 0.1 and many.chance(larger, 2.0) > 0.99
+    by_few, by_many = few.plan(rounds, 2.0), many.plan(rounds, 2.0)
+    assert by_few is not None and by_many is not None
+    assert (by_few.evidence, by_many.evidence) == ("rounding", "whole")
+    assert few.chance(rounds, 2.0) == few.chance(change_with(context, WORKERS), 2.0) == 1.0
+    assert judge_with(1e6, "whole", eval_samples=50).chance(larger, 2.0) == 1.0  # whatever they will tell
+    part = judge_with(1e6, trainings=20, eval_samples=1000)
+    assert part.chance(larger, 2.0) < judge_with(1e6, eval_samples=1000).chance(larger, 2.0)  # scatters more
+
+
+def test_how_runs_scatter_is_learned_from_those_that_were_made(judge_with: MakeJudge, context: KnobContext) -> None:
+    rounds, larger = change_with(context, CAST), change_with(context, LARGER)
+    judge = judge_with(1e6, eval_samples=5000)
+    proof = judge.begin(larger, 2.0, 1)
+    assert proof is not None and proof.plan.evidence == "whole"
+    for drop in (0.0, 0.05, -0.05):
+        proof.add(TrainedPair((0.9, 0.9 - drop)))
+    judge.learn(proof)
+    assert judge.chance(larger, 2.0) < 0.1
+    plan = judge.plan(rounds, 2.0)
+    assert plan is not None and plan.evidence == "rounding"
 
 
 def test_what_would_tell_more_than_updates_is_a_share_that_tells(judge_with: MakeJudge) -> None:

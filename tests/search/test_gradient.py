@@ -243,6 +243,22 @@ def test_what_is_tried_must_repay_its_proof_as_well_and_be_provable() -> None:
     (worth,) = chosen.knowledge.ranked()
     assert chosen._worth(worth, Proofs(lambda settings: 50.0)) == pytest.approx(chosen._worth(worth, FREE) - 50.0)
     assert chosen._worth(worth, Proofs(least_log=0.5)) == 0.0
+    half = Proofs(lambda settings: 50.0, chance=lambda settings: 0.5)
+    assert chosen._worth(worth, half) == pytest.approx(chosen._worth(worth, FREE) / 2 - 50.0)
+
+
+def test_a_trial_is_worth_less_where_the_evidence_may_not_decide() -> None:
+    """Were it undecided, what is held would be left, and only the proof in vain."""
+    held, further = ({**BASELINE, "precision.autocast": "bfloat16", "loader.workers": more} for more in (0, 2))
+
+    def gain(chance: float) -> float:
+        chosen = gradient_for(economy(1000), [])
+        chosen.knowledge.learn(finished(1, held, 0.3))
+        proofs = Proofs(lambda settings: 10.0, chance=lambda settings: 1.0 if settings == held else chance)
+        return chosen._weigh([further], proofs)[0].gain_seconds
+
+    assert gain(1.0) > gain(0.5) > gain(0.1) >= 0.0
+    assert gain(1.0) > 2 * gain(0.5) > 0.0  # the proof is paid for in any case
 
 
 def test_what_ranks_cost_is_told_by_trials_with_ranks() -> None:

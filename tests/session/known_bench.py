@@ -76,6 +76,7 @@ class KnownBench:
     drops: Settings = field(default_factory=dict)  # what drops the metric by a tenth
     diverges: Settings = field(default_factory=dict)  # what makes the loss no number, but only after its trial
     scatter: float = 0.001  # of the metric from seed to seed; a hundredth is allowed
+    eval_samples: int | None = None  # that the metric is the mean of: few of them let expect a large scatter
     updates: RoundingEvidence | None = None  # what they say of settings that only round; None if nobody asks
     explaining_seconds: float = PAIR_SECONDS  # that a pair of a contribution takes; infinite: none is measured
     budget_seconds: float = 600.0
@@ -87,7 +88,8 @@ class KnownBench:
         self.clock.spent = self.spent_seconds
         self.random = random.Random(0)
         self.settings: Settings = BASELINE
-        self.facts: TrainingFacts = msgspec.structs.replace(FACTS, epochs=PLANNED_STEPS // FACTS.steps_per_epoch)
+        epochs = PLANNED_STEPS // FACTS.steps_per_epoch
+        self.facts: TrainingFacts = msgspec.structs.replace(FACTS, epochs=epochs, eval_samples=self.eval_samples)
         self.measurement = Measurement(STARTUP_SECONDS, (STEP_SECONDS,) * 2, (Turn((STEP_SECONDS,)),) * 6)
         self.plan: TurnPlan = plan_turns(STEP_SECONDS)
         self.step_seconds = STEP_SECONDS

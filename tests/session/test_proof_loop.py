@@ -308,6 +308,35 @@ def test_what_updates_can_tell_is_proven_without_the_ranks_whose_runs_scatter_to
     assert tuned.open == [({**CAST, **RANKS}, "metric unclear")] and len(tuned.refused) == 1
 
 
+def test_what_runs_may_not_decide_comes_after_its_part_that_updates_tell(play: Play) -> None:
+    """An image pipeline with 360 evaluation samples spent 71 s on two ranks whose runs decided nothing."""
+    logs = {"precision.autocast=bfloat16": 0.4, "parallel.world_size=2": 0.3}
+    space = msgspec.structs.replace(SPACE, risks={"parallel.world_size": "rounding"})
+    open_ = play(KnownBench(logs, scatter=0.05, eval_samples=80, updates=HOLDS), space=space)
+    assert open_.kept[0] == open_.found == CAST
+    assert open_.refused == [{**CAST, **RANKS}]  # 1,000 trainings repay the attempt
+
+
+def test_what_was_less_sure_takes_its_place_where_runs_decide(play: Play) -> None:
+    logs = {"precision.autocast=bfloat16": 0.4, "parallel.world_size=2": 0.3}
+    tuned = play(KnownBench(logs, eval_samples=80, updates=HOLDS))
+    assert tuned.kept[0] == CAST and tuned.found == {**CAST, **RANKS}
+
+
+def test_what_may_not_be_decided_is_not_begun_where_few_trainings_follow(play: Play) -> None:
+    logs = {"precision.autocast=bfloat16": 0.4, "parallel.world_size=2": 0.3}
+    tuned = play(KnownBench(logs, scatter=0.05, eval_samples=80, updates=HOLDS), trainings=30)
+    assert tuned.found == CAST and not tuned.refused
+
+
+def test_how_much_one_candidates_runs_scatter_tells_of_the_next(play: Play) -> None:
+    """A MobileNet spent 176 s on runs of a first candidate and 102 s on a second, which scattered as much."""
+    logs = {"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3, "parallel.world_size=2": 0.3}
+    space = msgspec.structs.replace(SPACE, risks={"parallel.world_size": "rounding"})
+    tuned = play(KnownBench(logs, scatter=0.05, updates=HOLDS), space=space)
+    assert len(tuned.refused) == 1 and tuned.found == {**CAST, **WORKERS}
+
+
 def test_after_a_metric_that_is_open_the_search_goes_on_with_what_changes_no_number(play: Play) -> None:
     """A ResNet at its first hundred steps: the run ended with four of ten minutes unspent."""
     tuned = play(KnownBench({"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.1}, scatter=0.02))

@@ -13,9 +13,12 @@ from autoaccel.records.recipe import Constraint
 from autoaccel.records.workload import Direction
 from autoaccel.statistics.accuracy import (
     MANY_RUNS,
+    SAMPLE_DEGREES,
     Bound,
+    chance_to_hold,
     compare_metric,
     confidence_of_look,
+    expected_scatter,
     known_scatter,
     loss_rises,
     metric_status,
@@ -23,7 +26,7 @@ from autoaccel.statistics.accuracy import (
     runs_needed,
     shows_a_drop,
 )
-from autoaccel.statistics.sequences import Scatter
+from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter
 from tests.samples import FACTS
 
 ONE_PERCENT = Constraint(0.01, True)
@@ -213,3 +216,31 @@ def test_runs_needed_are_those_after_which_the_bound_is_narrow_enough() -> None:
     assert Bound().radius(scattered, 10 * deviation) <= 0.01 < Bound().radius(scattered - 1, 10 * deviation)
     assert runs_needed([0.05, 0.06, 0.055], 0.01, Bound()) == MANY_RUNS
     assert runs_needed([0.0, 0.0], 0.01, Bound()) == 2
+
+
+@pytest.mark.parametrize(("deviation", "degrees", "runs"), [(0.002, 4, 3), (0.005, 4, 6), (0.005, 2, 6), (0.006, 6, 6)])
+def test_the_chance_to_hold_is_how_often_the_bound_of_an_average_mean_is_within_the_allowance(
+    deviation: float, degrees: int, runs: int
+) -> None:
+    allowance, bound = 0.005, Bound(0.975, Scatter(0.0, 4))
+    squares = np.random.default_rng(0).chisquare(degrees, 20_000) / degrees
+    decided = [
+        bound._replace(known=Scatter(drawn, 4)).radius(runs, drawn) <= allowance for drawn in deviation / squares**0.5
+    ]
+    found = chance_to_hold(Scatter(deviation, degrees), allowance, bound, runs)
+    assert found == pytest.approx(np.mean(decided), abs=0.015)
+    assert 0.01 < found < 0.99
+
+
+def test_the_chance_to_hold_is_sure_where_nothing_scatters_or_nothing_is_known() -> None:
+    assert chance_to_hold(NOTHING_KNOWN, 0.005, NARROW, 3) == 1.0
+    assert chance_to_hold(Scatter(0.0, 4), 0.0, NARROW, 3) == 1.0  # metrics that are equal keep any constraint
+    assert chance_to_hold(Scatter(0.001, 4), 0.0, NARROW, 3) == 0.0
+    assert chance_to_hold(Scatter(10.0, 4), 0.005, NARROW, 3) < 1e-6
+
+
+def test_more_samples_let_expect_less_scatter() -> None:
+    few, many, unknown = expected_scatter(400), expected_scatter(40_000), expected_scatter(None)
+    assert (few.deviation, many.deviation) == pytest.approx((0.005, 0.0005))
+    assert many.deviation < unknown.deviation < few.deviation
+    assert {few.degrees, unknown.degrees} == {SAMPLE_DEGREES}
