@@ -15,18 +15,18 @@ import torch
 from torch import distributed
 from torch.distributed import FileStore, PrefixStore, TCPStore  # type: ignore[attr-defined]  # not listed as public
 
-from autoaccel.records.ranks import RankPlacement
+from autoaccel.records.ranks import Placement
 
 Thing = TypeVar("Thing")
 
 # Whoever started the ranks watches over them; between its turns they may stand still for hours.
 _PATIENCE = timedelta(days=7)
 _control: list[distributed.ProcessGroup] = []  # for small numbers in the main memory, beside a backend that has no such
-_joined: list[RankPlacement] = []  # at most one: a script's own process group is none of ours
+_joined: list[Placement] = []  # at most one: a script's own process group is none of ours
 _SEEDS_APART = 1_000_003  # from one rank's seed to the next: further apart than the seeds that people choose
 
 
-def join_others(placement: RankPlacement, backend: str) -> None:
+def join_others(placement: Placement, backend: str) -> None:
     """Join the process group of all ranks, and wait for the others."""
     file = placement.rendezvous_file
     if file is not None:

@@ -28,7 +28,7 @@ from torch import nn
 from torch.optim.lr_scheduler import ExponentialLR, LambdaLR
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, WeightedRandomSampler
 
-from autoaccel.records.ranks import RankPlacement
+from autoaccel.records.ranks import Placement
 from autoaccel.records.settings import Settings
 from autoaccel.runtime import dividing, ranks
 from autoaccel.runtime.applied import Applied
@@ -428,7 +428,7 @@ def check_with_real_ranks(drawn: list[Case], world_size: int) -> None:
 def main(folder: Path, world_size: int, rank: int) -> None:
     """Be one of several ranks that train one case after the other."""
     torch.set_num_threads(1)
-    join_others(RankPlacement(rank, world_size, rank, str(folder / "rendezvous")), "gloo")
+    join_others(Placement(rank, world_size, rank, str(folder / "rendezvous")), "gloo")
     results = []
     for fields in pickle.loads((folder / "cases").read_bytes()):
         case = Case(*fields)

@@ -46,7 +46,7 @@ class WorldSize(Effect):
         return f"{world_size()} ranks all-reduce gradients"
 
 
-class RankBatch(Effect):
+class ParallelBatch(Effect):
     """Whether ranks share a batch, or each has one."""
 
     def batch_factor(self) -> float:
@@ -60,7 +60,7 @@ class RankBatch(Effect):
         return f"a batch for each of {world_size()} ranks"
 
 
-class RankLearningRate(LearningRateRule):
+class ParallelLearningRate(LearningRateRule):
     """The learning rate follows the number of ranks that keep their batch."""
 
     @property
