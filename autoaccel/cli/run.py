@@ -71,9 +71,10 @@ def _run(parsed: argparse.Namespace) -> int:
     check_range("--seed", parsed.seed, 0, MAX_SEED)
     seconds = parse_duration(parsed.checkpoint_every)
     options = TrainingOptions(parsed.seed, save, checkpoint, seconds, parsed.max_restarts)
+    here = this_process()
     if parsed.explain:
-        print_shares(make_console(), this_process().shares_of_all(recipe))
-    trained = train_with_recipe(use, options, lambda line: say(f"autoaccel: {line}", to_stderr=True))
-    if trained.leads:
-        print_training(trained.result, recipe)
+        print_shares(make_console(), here.shares_of_all(recipe))
+    result = train_with_recipe(use, options, lambda line: say(f"autoaccel: {line}", to_stderr=True))
+    if here.leads:
+        print_training(result, recipe)
     return EXIT_FASTER

@@ -45,14 +45,7 @@ class TrainingOptions(NamedTuple):
     max_restarts: int = 0  # after a crash, from the checkpoint; a launcher restarts its ranks itself
 
 
-class Trained(NamedTuple):
-    """What came of it."""
-
-    result: TrainResult
-    leads: bool  # whether it is for this process to tell of it
-
-
-def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[str], None]) -> Trained:
+def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[str], None]) -> TrainResult:
     """Train the planned run to its end with the recipe; the training's own output and a line per epoch are shown.
 
     Where a launcher's variables say that this process is a rank, it trains as that; else it starts the recipe's ranks
@@ -92,7 +85,7 @@ def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[s
                 answer = starter.ask(task, here.settings(recipe), "run", TrainResult, math.inf)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was trained")
-    return Trained(answer, here.leads)
+    return answer
 
 
 def check_checkpoint(path: Path) -> None:
