@@ -266,8 +266,9 @@ def apply(recipe: Recipe | str | Path, device: str | None = None) -> Applied:
         BadRequestError: If the file is no recipe.
     """
     from autoaccel.runtime.applied import Applied
-    from autoaccel.workers.shares import device_of_this_rank, share_of_this_rank
+    from autoaccel.workers.this_process import this_process
 
     found = recipe if isinstance(recipe, Recipe) else open_recipe(Path(recipe))
     refuse_elsewhere(found, "the recipe" if isinstance(recipe, Recipe) else str(recipe))
-    return Applied(share_of_this_rank(found), device or device_of_this_rank(found))
+    here = this_process()
+    return Applied(here.share(found), device or here.device(found))

@@ -51,35 +51,35 @@ def find_link(name: str, option: str) -> LinkFigures:
     raise BadRequestError(f"{option} must be one of {', '.join(link.name for link in LINKS)}, got {name!r}.")
 
 
-def ring_seconds(count: int, ranks: int, link: LinkFigures) -> float:
+def ring_seconds(count: int, members: int, link: LinkFigures) -> float:
     """Return the time of a ring all-reduce of `count` bytes: 2(N-1)/N bytes / bandwidth + 2(N-1) latency.
 
+    Its N members are ranks within a machine, machines between them.
     No algorithm moves fewer bytes (Patarasuk and Yuan, Journal of Parallel and Distributed Computing 2009).
     """
-    steps = 2 * (ranks - 1)
-    return steps / ranks * count / link.bytes_per_second + steps * link.latency_seconds
+    steps = 2 * (members - 1)
+    return steps / members * count / link.bytes_per_second + steps * link.latency_seconds
 
 
-def tree_seconds(count: int, ranks: int, link: LinkFigures) -> float:
+def tree_seconds(count: int, members: int, link: LinkFigures) -> float:
     """Return the time of an all-reduce of `count` bytes over two binary trees: few steps, but every byte up and down.
 
     2 bytes / bandwidth + 2 ceil(log2 N) latency (Sanders, Speck and Träff, Parallel Computing 2009; logarithmic latency
     against the ring's: Thakur, Rabenseifner and Gropp, IJHPCA 2005).
     """
-    if ranks == 1:
+    if members == 1:
         return 0.0
-    return 2 * count / link.bytes_per_second + 2 * (ranks - 1).bit_length() * link.latency_seconds
+    return 2 * count / link.bytes_per_second + 2 * (members - 1).bit_length() * link.latency_seconds
 
 
-def all_reduce_seconds(count: int, ranks: int, cluster: Cluster) -> float:
+def all_reduce_seconds(count: int, world_size: int, cluster: Cluster) -> float:
     """Return the time of an all-reduce of `count` bytes, by ring or tree, whichever is faster.
 
     On several machines: within each, every rank gets the sum of a share (reduce-scatter); the shares are summed up
     between machines, over the link that all ranks of a machine have together; every rank gets all sums (all-gather).
     The first and the last are the halves of a ring all-reduce. The fullest machine counts.
     """
-    inside = min(ranks, cluster.ranks_per_machine)
-    machines = -(-ranks // cluster.ranks_per_machine)
+    inside, machines = cluster.on_fullest(world_size), cluster.machines(world_size)
     if machines == 1:
         return min(ring_seconds(count, inside, cluster.within), tree_seconds(count, inside, cluster.within))
     between = min(ring_seconds(count, machines, cluster.between), tree_seconds(count, machines, cluster.between))

@@ -9,7 +9,7 @@ from autoaccel.records.machine import Machine
 from autoaccel.records.profile import Finding
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
-from autoaccel.space.knobs import KnobContext
+from autoaccel.space.knobs import KnobContext, count_processes
 from autoaccel.space.knobs.cpus import count_cores, fast_cpus_of, nodes_of
 from autoaccel.space.knobs.data import steps_of_loading, times_faster, workers_ahead, workers_needed
 
@@ -64,12 +64,12 @@ def _on_cpu(space: SearchSpace, context: KnobContext) -> list[Settings]:
     compiled: Settings = {"compile.mode": "default"}
     placed = _placements(space, context)
     one_node = _fits_one_node(context.machine)
-    ranks = {} if one_node else next((part for part in placed if "parallel.world_size" in part), {})
+    several = {} if one_node else next((part for part in placed if "parallel.world_size" in part), {})
     guesses: list[Settings] = [
         best,
         *({**best, **part} for part in placed),
-        *([{**best, **ranks, **compiled}] if ranks or one_node else []),
-        {**best, **ranks, **_libraries(space)},
+        *([{**best, **several, **compiled}] if several or one_node else []),
+        {**best, **several, **_libraries(space)},
         {**short, **layout},
         short,
         {"model.sparsity": 0.5},
@@ -140,10 +140,10 @@ def _placements(space: SearchSpace, context: KnobContext) -> list[Settings]:
     placed: list[Settings] = []
     if len(nodes) > 1:
         of_one = min(cores, max(count_cores(machine, node) for node in nodes))
-        ranks: Settings = {"parallel.world_size": len(nodes)}
+        on_each: Settings = {"parallel.world_size": len(nodes)}
         apart: Settings = {"threads.affinity": "cores"}
         one_node: Settings = {"threads.affinity": "node", "threads.intra_op": of_one}
-        placed = [{**ranks, **apart}, apart] if _fits_one_node(machine) else [ranks, one_node]
+        placed = [{**on_each, **apart}, apart] if _fits_one_node(machine) else [on_each, one_node]
     elif cores >= _MANY_CORES:
         placed = [{"parallel.world_size": max(space.open.get("parallel.world_size", (1,)))}]
     fast = count_cores(machine, fast_cpus_of(machine))
@@ -204,12 +204,12 @@ def _loads(space: SearchSpace, context: KnobContext, findings: Sequence[Finding]
     copies: Settings = {"loader.pin_memory": True, "loader.non_blocking": True} if on_gpu else {}
     if not _will_wait(context, findings):
         return [copies]
-    ranks, cores = int(compute.get("parallel.world_size", 1)), context.machine.usable_physical_cores
-    count = _workers_for(space, context, ranks)
+    processes, cores = count_processes(compute), context.machine.usable_physical_cores
+    count = _workers_for(space, context, processes)
     workers: Settings = {**copies, "loader.workers": count}
     if on_gpu or _FEW_LEFT * count < cores:
         return [workers]
-    if 1 < ranks >= count:
+    if 1 < processes >= count:
         return [copies]
     left = max(1, cores // 2, cores - count)
     fewer = sorted(int(value) for value in space.open.get("threads.intra_op", ()))[:-1]
@@ -226,15 +226,15 @@ def _will_wait(context: KnobContext, findings: Sequence[Finding]) -> bool:
     return steps >= _WILL_WAIT and (workers_ahead(context) or 0) > workers
 
 
-def _workers_for(space: SearchSpace, context: KnobContext, ranks: int) -> int:
+def _workers_for(space: SearchSpace, context: KnobContext, processes: int) -> int:
     """Return how many of the workers that are offered load for a step that other settings have made faster.
 
     On a CPU, which they share with the training, no more than half of the cores, or those that the step needs as it is
     and one more. Where nobody knows what loading takes, at least two.
     """
     offered = sorted(int(value) for value in space.open.get("loader.workers", (0,)))
-    if context.device == "cuda":  # GPUs together take batches as many times as fast
-        wanted = workers_ahead(context, ranks)
+    if context.device == "cuda":  # a GPU for each process: together they take batches as many times as fast
+        wanted = workers_ahead(context, gpus=processes)
         most = offered[-1]
     else:
         wanted, needed = workers_ahead(context), workers_needed(context)

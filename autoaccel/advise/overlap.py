@@ -34,7 +34,7 @@ def buckets_of(gradient_bytes: int, bucket_bytes: int = BUCKET_BYTES) -> Iterato
 
 def reduced_seconds(
     compute_seconds: NDArray[np.float64],
-    ranks: int,
+    world_size: int,
     cluster: Cluster,
     buckets: Iterable[tuple[int, float]],
 ) -> NDArray[np.float64]:
@@ -45,12 +45,12 @@ def reduced_seconds(
 
     Args:
         compute_seconds: Of the slowest rank, for each step.
-        ranks: At least 1; a single one has nothing to reduce.
+        world_size: At least 1; a single one has nothing to reduce.
         cluster: Where they run.
         buckets: Of the gradients of one step; see `buckets_of`.
     """
     end = compute_seconds * 0.0
     for size, share in buckets:
         ready = compute_seconds * (1 - BACKWARD_SHARE * (1 - share))
-        end = np.maximum(end, ready) + all_reduce_seconds(size, ranks, cluster)
+        end = np.maximum(end, ready) + all_reduce_seconds(size, world_size, cluster)
     return np.maximum(end, compute_seconds)

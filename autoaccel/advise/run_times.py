@@ -30,7 +30,7 @@ CONFIDENCE = 0.95
 
 _DRAWS = 2000
 
-_MAX_RANKS, _MAX_POINTS = 10_000_000, 1000
+_MAX_WORLD_SIZE, _MAX_POINTS = 10_000_000, 1000
 """A hundred times the ranks of the largest trainings, and more sizes than anybody reads."""
 
 _FREE = LinkFigures("free", float("inf"), 0.0, "costs nothing: what is not known is fitted")
@@ -43,7 +43,7 @@ def scale_runs(
     predict: Sequence[int],
     *,
     batch: Batch = "keep",
-    ranks_per_machine: int | None = None,
+    machines_of: int | None = None,
     exchange: Exchange | None = None,
 ) -> RunScaling:
     """Return the times of whole runs: those measured, and those predicted from them for other world sizes.
@@ -65,17 +65,17 @@ def scale_runs(
         measured: Seconds by world size, at least two.
         predict: World sizes; those measured are left out.
         batch: What happens to it with more ranks.
-        ranks_per_machine: None: all on one machine.
+        machines_of: How many ranks a machine has; None: all are on one.
         exchange: What is exchanged, and over which links.
 
     Raises:
         BadRequestError: If too little was measured, or a number makes no sense.
     """
-    _check(measured, predict, ranks_per_machine, exchange)
-    most = ranks_per_machine or max(*measured, *predict)
+    _check(measured, predict, machines_of, exchange)
+    most = machines_of or max(*measured, *predict)
     model = _Model(measured, batch, most, exchange)
     fit = _fit(model)
-    points = tuple(_point(model, fit, ranks) for ranks in sorted({*measured, *predict}))
+    points = tuple(_point(model, fit, world_size) for world_size in sorted({*measured, *predict}))
     effective = None
     if exchange is not None and fit.shares[2] > 0:
         effective = exchange.gradient_bytes * exchange.steps / float(fit.shares[2] * model.scale_seconds)
@@ -91,35 +91,32 @@ class _Model:
         smallest = min(measured)
         self.scale_seconds = smallest * measured[smallest]  # about the work: what the fitted shares are shares of
         self._batch = batch
-        self._most = most
+        within, between = (exchange.within, exchange.between) if exchange else (None, None)
+        self.cluster = Cluster(most, within or _FREE, between or _FREE)
         self._exchange = exchange
         self._between = max(measured) > most
 
-    def machines(self, ranks: int) -> int:
-        return -(-ranks // self._most)
-
-    def terms(self, ranks: int) -> Matrix:
+    def terms(self, world_size: int) -> Matrix:
         """Return the seconds that each fitted share stands for: work, fixed cost, all-reduce, between machines."""
-        inside, machines = min(ranks, self._most), self.machines(ranks)
-        steps = self._steps(ranks)
-        terms = [1 / ranks, 1.0, steps * 2 * (inside - 1) / inside]
+        inside, machines = self.cluster.on_fullest(world_size), self.cluster.machines(world_size)
+        steps = self._steps(world_size)
+        terms = [1 / world_size, 1.0, steps * 2 * (inside - 1) / inside]
         if self._between:
             terms.append(steps * 2 * (machines - 1) / machines)
         return np.array(terms) * self.scale_seconds
 
-    def known_seconds(self, ranks: int) -> float:
+    def known_seconds(self, world_size: int) -> float:
         """Return what all-reduce over links with known figures adds to a run."""
         if self._exchange is None:
             return 0.0
-        cluster = Cluster(self._most, self._exchange.within or _FREE, self._exchange.between or _FREE)
-        steps = self._exchange.steps * self._steps(ranks)
-        compute = np.array([self.scale_seconds / ranks / steps])
-        reduced = reduced_seconds(compute, ranks, cluster, buckets_of(self._exchange.gradient_bytes))
+        steps = self._exchange.steps * self._steps(world_size)
+        compute = np.array([self.scale_seconds / world_size / steps])
+        reduced = reduced_seconds(compute, world_size, self.cluster, buckets_of(self._exchange.gradient_bytes))
         return steps * float((reduced - compute)[0])
 
-    def _steps(self, ranks: int) -> float:
+    def _steps(self, world_size: int) -> float:
         """Return the number of steps, relative to one rank's."""
-        return 1 / ranks if self._batch == "keep" else 1.0
+        return 1 / world_size if self._batch == "keep" else 1.0
 
 
 class _Fit(NamedTuple):
@@ -133,8 +130,8 @@ class _Fit(NamedTuple):
 def _fit(model: _Model) -> _Fit:
     measured = model.measured
     times = np.array(list(measured.values()))
-    rows = np.array([model.terms(ranks) for ranks in measured]) / times[:, None]  # (runs, terms)
-    known = np.array([model.known_seconds(ranks) for ranks in measured]) / times
+    rows = np.array([model.terms(world_size) for world_size in measured]) / times[:, None]  # (runs, terms)
+    known = np.array([model.known_seconds(world_size) for world_size in measured]) / times
     terms = rows.shape[1]
     expected = np.eye(terms)[1:] / _SHARE  # all but the work
 
@@ -179,29 +176,29 @@ def _seconds_alone(model: _Model, fit: _Fit) -> float:
     return float(model.terms(1) @ fit.shares) + model.known_seconds(1)
 
 
-def _point(model: _Model, fit: _Fit, ranks: int) -> RunPoint:
-    measured, alone = model.measured.get(ranks), _seconds_alone(model, fit)
-    work, fixed, *all_reduce = (float(part) for part in model.terms(ranks) * fit.shares)
-    known = model.known_seconds(ranks)
+def _point(model: _Model, fit: _Fit, world_size: int) -> RunPoint:
+    measured, alone = model.measured.get(world_size), _seconds_alone(model, fit)
+    work, fixed, *all_reduce = (float(part) for part in model.terms(world_size) * fit.shares)
+    known = model.known_seconds(world_size)
     parts: dict[Bottleneck, float] = {"compute": work, "all-reduce": sum(all_reduce) + known, "fixed cost": fixed}
     fitted = sum(parts.values())
     if measured is None:
         seconds = fitted
-        noise = np.exp(fit.deviations * np.random.default_rng(ranks).normal(size=_DRAWS))
-        likely = (model.terms(ranks) @ fit.draws + known / fit.reached) * noise
+        noise = np.exp(fit.deviations * np.random.default_rng(world_size).normal(size=_DRAWS))
+        likely = (model.terms(world_size) @ fit.draws + known / fit.reached) * noise
         low, high = (float(end) for end in np.quantile(likely, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]))
     else:
         seconds = low = high = float(measured)
     return RunPoint(
-        ranks=ranks,
-        machines=model.machines(ranks),
+        ranks=world_size,
+        machines=model.cluster.machines(world_size),
         seconds=seconds,
         predicted=measured is None,
         fitted_seconds=fitted,
         low=low,
         high=high,
         speedup=alone / seconds,
-        efficiency=alone / seconds / ranks,
+        efficiency=alone / seconds / world_size,
         compute_seconds=work,
         all_reduce_seconds=parts["all-reduce"],
         fixed_seconds=fixed,
@@ -210,26 +207,26 @@ def _point(model: _Model, fit: _Fit, ranks: int) -> RunPoint:
 
 
 def _check(
-    measured: Mapping[int, float], predict: Sequence[int], ranks_per_machine: int | None, exchange: Exchange | None
+    measured: Mapping[int, float], predict: Sequence[int], machines_of: int | None, exchange: Exchange | None
 ) -> None:
     check_range("how many numbers of ranks are measured and predicted", len(measured) + len(predict), 0, _MAX_POINTS)
-    for ranks in [*measured, *predict]:
-        check_range("a number of ranks", ranks, 1, _MAX_RANKS)
-    for ranks, seconds in measured.items():
+    for world_size in [*measured, *predict]:
+        check_range("a number of ranks", world_size, 1, _MAX_WORLD_SIZE)
+    for world_size, seconds in measured.items():
         if not 0 < seconds <= MAX_WAIT_SECONDS:
-            raise BadRequestError(f"the time with {ranks} ranks must be above zero seconds, got {seconds}.")
+            raise BadRequestError(f"the time with {world_size} ranks must be above zero seconds, got {seconds}.")
     if len(measured) < 2:
         raise BadRequestError(
             f"at least two numbers of ranks must be measured, got {len(measured)}. Measure 1, 2 and 4, such as "
             "--measured 1=707,2=393,4=208."
         )
-    if ranks_per_machine is None:
+    if machines_of is None:
         return
-    check_range("--machines-of", ranks_per_machine, 1, _MAX_RANKS)
-    beyond = [ranks for ranks in predict if ranks > ranks_per_machine]
-    if beyond and max(measured) <= ranks_per_machine and (exchange is None or exchange.between is None):
+    check_range("--machines-of", machines_of, 1, _MAX_WORLD_SIZE)
+    beyond = [world_size for world_size in predict if world_size > machines_of]
+    if beyond and max(measured) <= machines_of and (exchange is None or exchange.between is None):
         raise BadRequestError(
-            f"{beyond[0]} ranks need several machines of {ranks_per_machine} ranks, but only one was measured, so the "
+            f"{beyond[0]} ranks need several machines of {machines_of} ranks, but only one was measured, so the "
             "speed of the network is unknown. Add a time measured on several machines, or give --between, "
             "--gradient-bytes and --steps."
         )

@@ -14,7 +14,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.space.change import Change
-from autoaccel.space.knobs import ranks_of
+from autoaccel.space.knobs import count_processes
 from autoaccel.statistics.rounding import judge_updates, may_settle
 
 POINTS = (6, 8, 10)
@@ -64,7 +64,7 @@ def why_not_by_rounding(change: Change) -> NotByRounding | None:
     """Return why updates cannot tell whether a change, which is not exact, keeps the metric; None if they can."""
     if change.risk == "changes_training":
         return "changes the training"
-    if change.ranks > 1 or ranks_of(change.own) > 1:
+    if change.processes > 1 or count_processes(change.own) > 1:
         return "several ranks"
     return "takes parameters away" if _TAKES_PARAMETERS in change.names else None
 

@@ -49,12 +49,13 @@ def _check_options(parsed: argparse.Namespace, workload: Workload) -> None:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from autoaccel.commands.running import TrainingOptions, check_checkpoint, explain_shares, train_with_recipe
+    from autoaccel.commands.running import TrainingOptions, check_checkpoint, train_with_recipe
     from autoaccel.commands.scripts import become_script
     from autoaccel.records.files import check_output
     from autoaccel.report.tables import print_shares
     from autoaccel.report.terminal import print_training
     from autoaccel.units import MAX_SEED, check_range, parse_duration
+    from autoaccel.workers.this_process import this_process
 
     use = use_of(parsed)
     recipe = use.recipe
@@ -70,9 +71,10 @@ def _run(parsed: argparse.Namespace) -> int:
     check_range("--seed", parsed.seed, 0, MAX_SEED)
     seconds = parse_duration(parsed.checkpoint_every)
     options = TrainingOptions(parsed.seed, save, checkpoint, seconds, parsed.max_restarts)
+    here = this_process()
     if parsed.explain:
-        print_shares(make_console(), explain_shares(recipe))
-    trained = train_with_recipe(use, options, lambda line: say(f"autoaccel: {line}", to_stderr=True))
-    if trained.launched_as is None or trained.launched_as.rank == 0:
-        print_training(trained.result, recipe)
+        print_shares(make_console(), here.shares_of_all(recipe))
+    result = train_with_recipe(use, options, lambda line: say(f"autoaccel: {line}", to_stderr=True))
+    if here.leads:
+        print_training(result, recipe)
     return EXIT_FASTER

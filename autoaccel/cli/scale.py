@@ -67,9 +67,9 @@ def _scale(parsed: argparse.Namespace) -> int:
         exchange = Exchange(parsed.gradient_bytes, parsed.steps, within, between)
     scaling = scale_runs(
         measured,
-        _parse_ranks(parsed.predict),
+        _parse_world_sizes(parsed.predict),
         batch=parsed.batch,
-        ranks_per_machine=parsed.machines_of,
+        machines_of=parsed.machines_of,
         exchange=exchange,
     )
     if parsed.json:
@@ -82,9 +82,9 @@ def _scale(parsed: argparse.Namespace) -> int:
 def _parse_times(text: str) -> dict[int, float]:
     times = {}
     for part in text.split(","):
-        ranks, _, seconds = part.partition("=")
+        world_size, _, seconds = part.partition("=")
         try:
-            number, measured = int(ranks), float(seconds)
+            number, measured = int(world_size), float(seconds)
         except ValueError:
             raise BadRequestError(
                 f"--measured must be ranks=seconds such as 1=707,2=393, got {excerpt(part)!r}."
@@ -95,7 +95,7 @@ def _parse_times(text: str) -> dict[int, float]:
     return times
 
 
-def _parse_ranks(text: str) -> list[int]:
+def _parse_world_sizes(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,20 +14,19 @@ import msgspec
 from autoaccel.commands.use import RecipeUse
 from autoaccel.errors import BadRequestError
 from autoaccel.machine.detect import detect_machine
-from autoaccel.machine.ranks import rank_of
 from autoaccel.machine.torch_version import read_torch_version
 from autoaccel.records.files import is_regular, is_there
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure, Train, TrainResult
-from autoaccel.records.ranks import LaunchedRank, RankShare
 from autoaccel.records.recipe import Recipe
 from autoaccel.runtime.worker import die_with_parent
-from autoaccel.space.knobs import compiles, ranks_of
+from autoaccel.space.knobs import compiles
 from autoaccel.workers.compile_cache import CACHE_VARIABLE, open_compile_cache
 from autoaccel.workers.describing import probe_machine, workload_error
-from autoaccel.workers.shares import context_on, cores_of, devices_of_ranks, gpus_of_ranks, settings_here, share_of_rank
+from autoaccel.workers.shares import context_on
 from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
 from autoaccel.workers.temporary import TemporaryFolder
+from autoaccel.workers.this_process import this_process
 
 CHECKPOINT_SECONDS = 600.0
 """How often a checkpoint is written: what a killed run loses at most."""
@@ -46,14 +45,7 @@ class TrainingOptions(NamedTuple):
     max_restarts: int = 0  # after a crash, from the checkpoint; a launcher restarts its ranks itself
 
 
-class Trained(NamedTuple):
-    """What came of it."""
-
-    result: TrainResult
-    launched_as: LaunchedRank | None  # which rank this process was, if a launcher made it one
-
-
-def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[str], None]) -> Trained:
+def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[str], None]) -> TrainResult:
     """Train the planned run to its end with the recipe; the training's own output and a line per epoch are shown.
 
     Where a launcher's variables say that this process is a rank, it trains as that; else it starts the recipe's ranks
@@ -69,8 +61,8 @@ def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[s
         WorkloadFailedError: If the training fails.
     """
     recipe, workload = use.recipe, use.workload
-    launched_as = rank_of(os.environ)
-    if launched_as is not None:
+    here = this_process()
+    if here.is_launched:
         die_with_parent(os.getppid())  # a launcher that is killed leaves ranks behind, which wait for one another
     task = Train(
         seeds=(options.seed,),
@@ -80,21 +72,20 @@ def train_with_recipe(use: RecipeUse, options: TrainingOptions, say: Callable[[s
         checkpoint_seconds=options.checkpoint_seconds,
     )
     with TemporaryFolder() as temporary:
-        context = context_on(present_machine(use, launched_as is None), recipe.device)
-        leads = launched_as is None or launched_as.rank == 0
-        cache = _compile_cache(recipe, context.machine, temporary.path, say if leads else lambda line: None)
-        with WorkerStarter(temporary.path, workload, UnmeasuredRun(launched_as, cache)) as starter:
+        context = context_on(present_machine(use, probes=not here.is_launched), recipe.device)
+        cache = _compile_cache(recipe, context.machine, temporary.path, say if here.leads else lambda line: None)
+        with WorkerStarter(temporary.path, workload, UnmeasuredRun(here.launched_as, cache)) as starter:
             starter = starter.at(context)
-            answer = starter.ask(task, settings_here(recipe, launched_as), "run", TrainResult, math.inf)
+            answer = starter.ask(task, here.settings(recipe), "run", TrainResult, math.inf)
             # A rank's launcher starts all of them again: one alone would wait for the others in vain.
-            for restart in range(1, options.max_restarts + 1 if launched_as is None else 1):
+            for restart in range(1, 1 if here.is_launched else options.max_restarts + 1):
                 if not (isinstance(answer, Failure) and answer.kind in _PASSING):
                     break
                 say(f"{answer.message}; starting again ({restart} of {options.max_restarts})")
-                answer = starter.ask(task, settings_here(recipe, launched_as), "run", TrainResult, math.inf)
+                answer = starter.ask(task, here.settings(recipe), "run", TrainResult, math.inf)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was trained")
-    return Trained(answer, launched_as)
+    return answer
 
 
 def check_checkpoint(path: Path) -> None:
@@ -151,24 +142,6 @@ def present_machine(use: RecipeUse, probes: bool) -> Machine:
         here = torch and msgspec.structs.replace(torch, version=read_torch_version())
         machine = msgspec.structs.replace(detect_machine(), torch=here)
     return use.checked(machine)
-
-
-def explain_shares(recipe: Recipe, environ: Mapping[str, str] = os.environ) -> list[RankShare]:
-    """Return what each rank on this machine gets of it under a recipe; nothing is started."""
-    machine = msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch)
-    context, settings = context_on(machine, recipe.device), settings_here(recipe, rank_of(environ))
-    ranks = ranks_of(settings)
-    cores = cores_of(context, str(settings.get("threads.affinity", "none")), ranks)
-    gpus = gpus_of_ranks(machine, ranks) if devices_of_ranks(context, ranks) else (None,) * ranks
-    shares = [share_of_rank(settings, context, rank, ranks) for rank in range(ranks)]
-    return [
-        RankShare(rank, cores[rank], _whole(share.get("threads.intra_op")), int(share.get("loader.workers", 0)), gpu)
-        for rank, (share, gpu) in enumerate(zip(shares, gpus, strict=True))
-    ]
-
-
-def _whole(value: object) -> int | None:
-    return int(value) if isinstance(value, (int, float)) else None
 
 
 def _absolute(path: Path | None) -> str | None:

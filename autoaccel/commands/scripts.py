@@ -12,7 +12,7 @@ from autoaccel.commands.use import RecipeUse
 from autoaccel.records.messages import Train, WorkerSpec
 from autoaccel.space.knobs import arguments_with
 from autoaccel.workers.processes import WholeRun, processes_of
-from autoaccel.workers.shares import context_on, settings_here
+from autoaccel.workers.shares import context_on
 from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
 from autoaccel.workers.temporary import TemporaryFolder
 
@@ -34,7 +34,7 @@ def _whole_run(use: RecipeUse) -> WholeRun:
         f"{use.file}: made for a file whose build() returns a Training, but {Path(workload.path).name} is a script. "
         "Tune the script."
     )
-    settings = settings_here(recipe, None)
+    settings = recipe.settings
     with TemporaryFolder() as temporary:
         context = context_on(present_machine(use, probes=True), recipe.device)
         with WorkerStarter(temporary.path, workload, UnmeasuredRun()) as starter:

@@ -20,7 +20,7 @@ from autoaccel.records.files import check_output
 from autoaccel.records.launch import Job, Rendered
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.workload import Workload
-from autoaccel.space.knobs import ranks_of
+from autoaccel.space.knobs import count_processes
 from autoaccel.text import shell_word
 from autoaccel.units import MAX_CPUS, MAX_SEED, check_range, excerpt, parse_digits, parse_duration
 
@@ -56,7 +56,7 @@ def make_job(recipe: Recipe, run: RunOptions, options: LaunchOptions, environ: M
     Raises:
         BadRequestError: If it cannot be done as it stands.
     """
-    ranks = ranks_of(recipe.settings) if options.ranks is None else options.ranks
+    ranks = count_processes(recipe.settings) if options.ranks is None else options.ranks
     check_range("--ranks", ranks, 1, MAX_CPUS)
     nodes = (len(options.hosts) or 1) if options.nodes is None else options.nodes
     check_range("--nodes", nodes, 1, 100_000)
@@ -91,7 +91,7 @@ def default_target(recipe: Recipe, nodes: int, ranks: int) -> str:
     """Return the target if the person names none."""
     if nodes > 1 and shutil.which("sbatch"):
         return "slurm"
-    return "local" if nodes == ranks == ranks_of(recipe.settings) == 1 else "torchrun"
+    return "local" if nodes == ranks == count_processes(recipe.settings) == 1 else "torchrun"
 
 
 def render_job(recipe: Recipe, job: Job) -> Rendered:

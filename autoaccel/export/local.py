@@ -6,7 +6,7 @@ from autoaccel.export.containers import contained, rank_command
 from autoaccel.export.target import why_no_restarts
 from autoaccel.records.launch import Job, Rendered
 from autoaccel.records.recipe import Recipe
-from autoaccel.space.knobs import ranks_of
+from autoaccel.space.knobs import count_processes
 
 
 class Local:
@@ -18,7 +18,7 @@ class Local:
         wrong: list[str] = []
         if job.nodes > 1:
             wrong.append(f"--with local starts ranks only on this machine, got --nodes {job.nodes}. Choose torchrun.")
-        ranks = ranks_of(recipe.settings)
+        ranks = count_processes(recipe.settings)
         if job.ranks != ranks:
             wrong.append(
                 f"--with local starts the recipe's number of ranks, {ranks}, got --ranks {job.ranks}. Choose torchrun."

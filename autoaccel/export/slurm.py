@@ -11,7 +11,7 @@ from autoaccel.export.containers import contained, outside, rank_command, why_ou
 from autoaccel.machine.ranks import RANK_VARIABLES
 from autoaccel.records.launch import Job, Rendered
 from autoaccel.records.recipe import Recipe
-from autoaccel.space.knobs import ranks_of
+from autoaccel.space.knobs import count_processes
 from autoaccel.text import shell_command
 
 _ADVICE = (
@@ -26,7 +26,7 @@ class Slurm:
     name = "slurm"
 
     def check(self, recipe: Recipe, job: Job) -> list[str]:
-        ranks = ranks_of(recipe.settings)
+        ranks = count_processes(recipe.settings)
         if job.nodes * job.ranks == 1 and ranks > 1:
             # A step of one task is a shell to us: the recipe's own ranks would start in it.
             return [f"--with slurm cannot start one rank for a recipe with {ranks} ranks. Choose torchrun."]

@@ -46,10 +46,10 @@ def best_connected(interconnect: Interconnect, count: int) -> tuple[int, ...]:
             f"the best GPUs can be found among at most {MAX_GPUS}, got {total}. Choose them yourself."
         )
     sets = _best_ring_sets(interconnect.links, count)
-    return min(sets, key=lambda gpus: _rank(interconnect, gpus))
+    return min(sets, key=lambda gpus: _order(interconnect, gpus))
 
 
-def _rank(interconnect: Interconnect, gpus: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
+def _order(interconnect: Interconnect, gpus: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
     bandwidth = sum(_bandwidth(interconnect.links[one][other]) for one, other in itertools.combinations(gpus, 2))
     # Without the number of its node, the CPUs near it tell one node from another.
     nodes = {node if (node := interconnect.numa_nodes[gpu]) is not None else interconnect.cpus[gpu] for gpu in gpus}

@@ -12,7 +12,7 @@ from autoaccel.records.bounds import Count, NotNegative, PositiveSeconds
 from autoaccel.records.conditions import TrainingConditions
 from autoaccel.records.machine import TorchFacts
 from autoaccel.records.profile import Profile
-from autoaccel.records.ranks import RankPlacement
+from autoaccel.records.ranks import Placement
 from autoaccel.records.rates import Rates
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.seen import ScriptFacts
@@ -78,7 +78,7 @@ class WorkerSpec(Record, frozen=True):
     settings: Settings = {}
     # What build() makes of the process, see TrainingFacts.found; None: ask the process.
     found: Settings | None = msgspec.field(default=None, name="own")
-    placement: RankPlacement | None = None  # among several ranks; None: it trains alone
+    placement: Placement | None = None  # among several ranks; None: it trains alone
     warmup_seconds: float = 10.0  # a step time that has not settled by then is measured as it is
     script: ScriptFacts | None = None  # what a script was seen to do; None if it is no script, or to be described
     # Folder that stands for "/": in it lies a copy of a script's working folder, in which it works. None: its own.

@@ -1,4 +1,4 @@
-"""LaunchedRank: what a launcher makes a process. RankPlacement: what a worker is told. RankShare: what a rank gets."""
+"""LaunchedRank: what a launcher makes a process. Placement: what a worker is told. MachineShare: what it gets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LaunchedRank(Record, frozen=True):
         }
 
 
-class RankPlacement(Record, frozen=True):
+class Placement(Record, frozen=True):
     """Which of the processes that train together a worker is, and where they meet."""
 
     rank: int  # from 0 to world_size - 1, over all machines
@@ -45,10 +45,9 @@ class RankPlacement(Record, frozen=True):
     rendezvous_file: str | None  # by which the ranks of this machine meet; None: as a launcher's variables say
 
 
-class RankShare(Record, frozen=True):
-    """What one rank gets of its machine."""
+class MachineShare(Record, frozen=True):
+    """What one of the processes that train on a machine gets of it."""
 
-    local_rank: int
     cpus: tuple[int, ...]  # logical; empty: any
     threads: int | None  # None: as torch decides
     loader_workers: int

@@ -30,6 +30,14 @@ class Cluster(Record, frozen=True):
     within: LinkFigures
     between: LinkFigures
 
+    def machines(self, world_size: int) -> int:
+        """Return how many machines so many ranks need."""
+        return -(-world_size // self.ranks_per_machine)
+
+    def on_fullest(self, world_size: int) -> int:
+        """Return how many of them the fullest machine has."""
+        return min(world_size, self.ranks_per_machine)
+
 
 class Exchange(Record, frozen=True):
     """What the ranks of a run exchange, and over which links as far as they are known."""

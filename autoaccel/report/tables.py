@@ -12,7 +12,7 @@ from rich.text import Text
 from autoaccel.records.knob import KnobRow
 from autoaccel.records.machine import GpuSet, Interconnect, Machine, TorchFacts
 from autoaccel.records.messages import Failure
-from autoaccel.records.ranks import RankShare
+from autoaccel.records.ranks import MachineShare
 from autoaccel.records.settings import Settings, Value, format_value
 from autoaccel.records.trial import Trial
 from autoaccel.report.wording import comparison_words, outcome_words, ring_words, short_change
@@ -125,14 +125,14 @@ def print_gpu_sets(console: Console, sets: Sequence[GpuSet]) -> None:
     )
 
 
-def print_shares(console: Console, shares: Sequence[RankShare]) -> None:
-    """Print what each rank gets of this machine."""
+def print_shares(console: Console, shares: Sequence[MachineShare]) -> None:
+    """Print what each rank gets of this machine, in the order of local ranks."""
     rows = make_table("rank", "CPUs", "threads", "loader workers", "GPU")
-    for share in shares:
+    for number, share in enumerate(shares):
         cpus = format_numbers(share.cpus) if share.cpus else "any"
         threads = "torch's choice" if share.threads is None else str(share.threads)
         gpu = "none" if share.gpu is None else str(share.gpu)
-        rows.add_row(str(share.local_rank), cpus, threads, str(share.loader_workers), gpu)
+        rows.add_row(str(number), cpus, threads, str(share.loader_workers), gpu)
     console.print(rows)
 
 

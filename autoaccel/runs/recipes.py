@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from autoaccel.machine.detect import detect_machine
-from autoaccel.machine.ranks import rank_of
 from autoaccel.records.recipe import Recipe, read_recipe
-from autoaccel.space.domains import check_recipe, check_recipe_here, contexts_on, whole_computer
+from autoaccel.space.domains import check_recipe, check_recipe_here, contexts_on
+from autoaccel.workers.this_process import this_process
 
 
 def open_recipe(path: Path) -> Recipe:
@@ -43,5 +42,4 @@ def refuse_elsewhere(recipe: Recipe, where: str) -> None:
     Raises:
         BadRequestError: Naming the knob, what must hold and what was found.
     """
-    machine = detect_machine()
-    check_recipe_here(recipe, contexts_on(machine if rank_of(os.environ) is None else whole_computer(machine)), where)
+    check_recipe_here(recipe, contexts_on(this_process().usable(detect_machine())), where)

@@ -14,10 +14,10 @@ import torch
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Value, format_value
-from autoaccel.runtime import ranks
 from autoaccel.runtime.data import batches_of
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.progress import Progress
+from autoaccel.runtime.ranks import is_alone, leads, read_once
 
 _FORM = "autoaccel/checkpoint/2"
 
@@ -44,7 +44,7 @@ class Checkpoints:
         Raises:
             BadRequestError: If the file is not a checkpoint, or belongs to another training.
         """
-        found: Progress | str | None = ranks.broadcast_object(self._read() if ranks.leads() else None)
+        found: Progress | str | None = read_once(self._read)
         if isinstance(found, str):
             raise BadRequestError(found)
         return found
@@ -71,7 +71,7 @@ class Checkpoints:
     def keep(self, loop: Loop) -> None:
         """Save the progress if it is time or the training is over. Of several ranks, only the leader does."""
         over = loop.steps_done >= loop.planned_steps
-        if not ranks.leads() or not (over or time.monotonic() - self._written_at >= self._every_seconds):
+        if not leads() or not (over or time.monotonic() - self._written_at >= self._every_seconds):
             return
         aside = self._path.with_name(f"{self._path.name}.partial")
         torch.save({"form": _FORM, "seed": self._seed, **loop.progress()._asdict()}, aside)
@@ -101,7 +101,7 @@ def begins_anew(loop: Loop, resumed: Progress) -> list[str]:
         found.append("loader workers draw different random numbers, if samples depend on any")
     if loop.applied.copies_ahead:
         found.append("the prefetched batch is loaded again, with different random numbers if it depends on any")
-    if ranks.world_size() > 1:
+    if not is_alone():
         found.append("ranks other than the first draw different random numbers, such as those of dropout")
     return found
 

@@ -10,12 +10,12 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler
 
 from autoaccel.errors import BadRequestError
-from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import count_samples
 from autoaccel.runtime.dividing import Divided, Division, Piece
 from autoaccel.runtime.loaders import why_not_rebuildable, with_arguments, with_batches
 from autoaccel.runtime.modules import normalises_batches
+from autoaccel.runtime.ranks import is_alone, own_seed, own_share
 from autoaccel.runtime.training import Training, is_dataset
 
 
@@ -77,7 +77,7 @@ def _divided(loader: DataLoader[Any], training: Training, applied: Applied, seed
     divided = Divided(
         loader.batch_sampler or (),
         seed,
-        Division(applied.parts, ranks.rank(), ranks.world_size(), least),
+        Division(applied.parts, *own_share(), least),
         generator=loader.generator,
         steps_per_epoch=training.steps_per_epoch,
     )
@@ -85,7 +85,7 @@ def _divided(loader: DataLoader[Any], training: Training, applied: Applied, seed
     # Loader workers of ranks draw different numbers for different samples. Never from the generator of the batches:
     # how many numbers workers take from it depends on whether they stay.
     first = seed if loader.generator is None else loader.generator.initial_seed()
-    made.generator = torch.Generator().manual_seed(first + ranks.SEEDS_APART * ranks.rank())
+    made.generator = torch.Generator().manual_seed(own_seed(first))
     made.in_order = True  # the pieces of one step belong together, on all ranks
     return made
 
@@ -96,7 +96,7 @@ def _require_whole(applied: Applied) -> None:
     Raises:
         BadRequestError: If the settings divide batches.
     """
-    if applied.parts > 1 or ranks.world_size() > 1:
+    if applied.parts > 1 or not is_alone():
         raise BadRequestError(
             "Training: with parallel.world_size or optimizer.accumulation above 1, train_data must be a dataset or "
             "give loaders with batches of a dataset's samples; nothing else can be divided. Leave both at 1."

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import torch
 
 from autoaccel.errors import BadRequestError
-from autoaccel.runtime import ranks
 from autoaccel.runtime.randomness import Apart
+from autoaccel.runtime.ranks import all_equal
 
 _STEPS_APART = 64  # from one comparison of all ranks' batches to the next; before that after 1, 2, 4, ... steps
 
@@ -36,8 +36,8 @@ class Division(NamedTuple):
     """Into how many pieces batches are divided, and whose to give."""
 
     parts: int = 1  # backward passes per step
-    rank: int = 0  # whose pieces to give
-    ranks: int = 1  # how many there are
+    number: int = 0  # of the share whose pieces to give
+    shares: int = 1  # of the processes that train together
     least: int = 1  # samples in a piece that has any, as far as there are: batch normalisation refuses a single one
 
 
@@ -86,7 +86,7 @@ class Divided:
         self.pieces.clear()  # what was drawn ahead for an epoch that was left early
         begun, self._begun = self._begun, None
         for batch in begun if begun is not None else self._epoch():
-            self._digest = zlib.crc32(repr(batch).encode(), self._digest) if self._division.ranks > 1 else 0
+            self._digest = zlib.crc32(repr(batch).encode(), self._digest) if self._division.shares > 1 else 0
             for part in range(self.parts):
                 samples, weight = self.piece_of(batch, part)
                 self.pieces.append(Piece(weight, part == self.parts - 1, len(batch), self._digest))
@@ -107,10 +107,10 @@ class Divided:
 
         If none are left for it, it gets some with weight 0: every rank has to take part.
         """
-        parts, rank, ranks, least = self._division
-        pieces = parts * ranks
+        parts, own, shares, least = self._division
+        pieces = parts * shares
         filled = max(1, min(pieces, len(batch) // least))
-        number = part * ranks + rank
+        number = part * shares + own
         if number >= filled:
             return batch[::filled], 0.0
         samples = batch[number::filled]
@@ -169,7 +169,7 @@ class Agreement:
         """
         self._steps += 1
         is_due = self._steps & (self._steps - 1) == 0 or self._steps % _STEPS_APART == 0
-        if ranks.world_size() > 1 and is_due and not ranks.all_equal(digest):
+        if is_due and not all_equal(digest):
             raise BadRequestError(
                 "Training: every rank must draw the same batches, but they differ: the sampler must use only the "
                 "random generators of torch, numpy or random, and build() must give every rank the same data. Sort "

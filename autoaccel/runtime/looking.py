@@ -13,12 +13,12 @@ import torch
 from autoaccel.records.conditions import Switched, TrainingConditions
 from autoaccel.records.messages import Profiled, TakeProfile
 from autoaccel.records.profile import Profile
-from autoaccel.runtime import ranks
 from autoaccel.runtime.boards import write_board
 from autoaccel.runtime.conditions import gather_conditions
 from autoaccel.runtime.evaluating import evaluation_steps, measure_evaluation
 from autoaccel.runtime.paced import Inspectable
 from autoaccel.runtime.profiling import take_profile, users_functions, with_work
+from autoaccel.runtime.ranks import agreed
 from autoaccel.runtime.rates import measure_rates
 from autoaccel.runtime.samples import measure_samples
 from autoaccel.runtime.spending import Spending
@@ -133,7 +133,7 @@ def _look_at_steps(looking: Looking, loop: Inspectable, task: TakeProfile) -> No
     if looking.found.conditions is None:
         return
     waits = looking.found.profile.phases["data wait"] >= _WAITS or bool(getattr(loop.loader, "num_workers", 0))
-    if ranks.broadcast_decision(waits):
+    if agreed(waits):
         looking.measure(
             "steps on a batch at hand",
             lambda found, _: _with_conditions(found, alone=measure_alone(loop, loop.next_batch(), seconds)),

@@ -13,7 +13,6 @@ from torch.utils.data import IterableDataset
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import ModelSize
-from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import default_device, mark
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import count_samples
@@ -32,6 +31,7 @@ from autoaccel.runtime.losses import StepLosses
 from autoaccel.runtime.metrics import Evaluated, read_metric
 from autoaccel.runtime.progress import Progress
 from autoaccel.runtime.randomness import random_states, restore_random_states, same_random_numbers_after, seed_all
+from autoaccel.runtime.ranks import leads, mean_of_all, own_device, own_seed, world_size
 from autoaccel.runtime.reached import reached_modules
 from autoaccel.runtime.steps import Ahead, Step
 from autoaccel.runtime.training import Training, is_dataset
@@ -44,10 +44,9 @@ def _ignore_phase(phase: str) -> None:
 def device_of(training: Training) -> torch.device:
     """Return where the training runs: where it says, else on the accelerator if there is one, else on the CPU.
 
-    Of several ranks each runs on the GPU that it was given, whichever of them the training names.
+    One of several processes runs on the GPU that it was given, whichever the training names.
     """
-    device = torch.device(training.device) if training.device else default_device()
-    return torch.device(device.type) if ranks.is_joined() else device
+    return own_device(torch.device(training.device) if training.device else default_device())
 
 
 class Loop:
@@ -95,7 +94,7 @@ class Loop:
             epochs_of(self.loader, self.steps_per_epoch, self._epoch_steps, is_resumed=self._epoch_samples > 0)
         )
         self._agreement = Agreement()
-        self._seed_rank(seed)
+        self._seed_apart(seed)
         if resumed is not None:
             self._resume(resumed)
 
@@ -107,10 +106,10 @@ class Loop:
             module.to(self.device)
         return model if resumed is None else self.applied.restore(model, resumed.model)
 
-    def _seed_rank(self, seed: int) -> None:
-        if not ranks.leads():
+    def _seed_apart(self, seed: int) -> None:
+        if not leads():
             # Dropout and the like: other numbers for other samples.
-            seed_all(seed + ranks.SEEDS_APART * ranks.rank() + self.steps_done)
+            seed_all(own_seed(seed) + self.steps_done)
 
     def _equip(self) -> None:
         """Make what belongs to the plain model: the module to call, its optimizer, its schedule."""
@@ -127,7 +126,7 @@ class Loop:
         warnings.filterwarnings("ignore", r"Detected call of `lr_scheduler.step\(\)` before", UserWarning)
         if self.scheduler is not None and resumed.scheduler is not None:
             self.scheduler.load_state_dict(resumed.scheduler)
-        if ranks.leads():
+        if leads():
             restore_random_states(resumed.random_states, self.device)
 
     @property
@@ -241,7 +240,7 @@ class Loop:
         """
         weight = 1.0 if piece is None else piece.weight
         if piece is None:
-            self.samples_done += count_samples(batch) * ranks.world_size()
+            self.samples_done += count_samples(batch) * world_size()
         elif piece.ends_step:
             self.samples_done += piece.step_samples
         batch = self.applied.batch(batch)
@@ -288,19 +287,19 @@ class Loop:
 
         Only the leader of several ranks evaluates; on the others the metric is 0.
         """
-        return evaluate(self.training, self.plain_model, self.device) if ranks.leads() else 0.0
+        return evaluate(self.training, self.plain_model, self.device) if leads() else 0.0
 
     def evaluate_samples(self) -> Evaluated:
         """Return the same with the scores of the samples, where it is their mean."""
-        return evaluate_samples(self.training, self.plain_model, self.device) if ranks.leads() else Evaluated(0.0, None)
+        return evaluate_samples(self.training, self.plain_model, self.device) if leads() else Evaluated(0.0, None)
 
     def mean_last_loss(self) -> float:
         """Return the loss of the last step over the samples of all ranks; every rank must ask for it."""
-        return ranks.all_reduce_sum(self.last_loss) / ranks.world_size()
+        return mean_of_all(self.last_loss)
 
     def kept_losses(self) -> tuple[float, float]:
         """Return the loss of the first step and the mean of those kept, of all ranks; every rank must ask for it."""
-        first, later = (ranks.all_reduce_sum(loss) / ranks.world_size() for loss in self.losses.kept())
+        first, later = (mean_of_all(loss) for loss in self.losses.kept())
         return first, later
 
     def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:

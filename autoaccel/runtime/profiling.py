@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from autoaccel.records.profile import Profile, PythonFunction
-from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import peak_bytes
 from autoaccel.runtime.calls import calls_in, can_record_calls, functions_of
 from autoaccel.runtime.paced import Inspectable, Phased
 from autoaccel.runtime.phases import timed_phases, typical_phases
+from autoaccel.runtime.ranks import agreed
 from autoaccel.runtime.spending import Spending
 from autoaccel.runtime.steps import Step, Stretch, make_steps
 from autoaccel.runtime.tracing import tracing
@@ -127,7 +127,7 @@ def _untraced_steps(phased: Phased, seconds: float, spending: Spending) -> Stret
     steps: list[Step] = []
     samples_before, before = phased.samples_done, _usage()
     with timed_phases(phased) as timer:
-        while ranks.broadcast_decision(time.perf_counter() - before.when < seconds or len(steps) < min_steps):
+        while agreed(time.perf_counter() - before.when < seconds or len(steps) < min_steps):
             timer.start_step()
             steps.append((yield))
     after = _usage()

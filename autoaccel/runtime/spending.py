@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from autoaccel.runtime import ranks
+from autoaccel.runtime.ranks import agreed
 
 
 class Spending:
@@ -51,7 +51,7 @@ class Spending:
         All ranks must ask.
         """
         for number in steps:
-            if ranks.broadcast_decision(number * self.step_seconds + seconds <= max(0.0, self.left_seconds) + 1e-9):
+            if agreed(number * self.step_seconds + seconds <= max(0.0, self.left_seconds) + 1e-9):
                 return number
         self.left_out.append(what)
         return None

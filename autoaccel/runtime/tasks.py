@@ -23,7 +23,6 @@ from autoaccel.records.messages import (
 )
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates
 from autoaccel.records.workload import TrainingFunction
-from autoaccel.runtime import ranks
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.failures import failure_from
 from autoaccel.runtime.ineffective import did_nothing
@@ -35,6 +34,7 @@ from autoaccel.runtime.paced import Inspectable, Paced, not_inspectable
 from autoaccel.runtime.pacer import Line, Pacer
 from autoaccel.runtime.probing import probe_torch
 from autoaccel.runtime.progress import Progress
+from autoaccel.runtime.ranks import join_others
 from autoaccel.runtime.rounding import compare_updates, record_updates
 from autoaccel.runtime.steps import make_steps
 from autoaccel.runtime.trainings import train
@@ -61,7 +61,7 @@ def _serve(spec: WorkerSpec, line: Line) -> Record | None:
     # Only there: it sees whatever the user's code does that Python audits, and would slow down what is measured.
     imports = Imports() if isinstance(task, Describe) else None
     if spec.placement is not None:
-        ranks.join(spec.placement, str(spec.settings.get("parallel.backend", "gloo")))
+        join_others(spec.placement, str(spec.settings.get("parallel.backend", "gloo")))
     build = load_build(workload)
     if imports is not None:
         training = build_training(build, workload, seed=0)

@@ -15,9 +15,9 @@ from torch import profiler
 from torch._C._autograd import DeviceType
 
 from autoaccel.records.profile import LARGE_OPERATOR_SECONDS, GpuTimes, MemoryPeak, OperatorShare
-from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.paced import Phased
+from autoaccel.runtime.ranks import agreed
 from autoaccel.runtime.steps import Step, Stretch
 
 MAX_STEPS = 3
@@ -86,7 +86,7 @@ def tracing(phased: Phased, step_seconds: float, path: str | None = None) -> Str
     """
     steps = min(MAX_STEPS, max(1, int(_MAX_SECONDS / step_seconds)))
     record = yield from _recording(phased, 1)
-    if ranks.broadcast_decision(steps > 1 and steps * record.reading_seconds <= _MAX_SECONDS):
+    if agreed(steps > 1 and steps * record.reading_seconds <= _MAX_SECONDS):
         _let_go(record.profiler)
         record = yield from _recording(phased, steps, skipped=1)
     if path is not None:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import torch
 
 from autoaccel.records.messages import Failure, Train, TrainResult
-from autoaccel.runtime import ranks
 from autoaccel.runtime.checkpoints import Checkpoints, begins_anew
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.progress import Progress
+from autoaccel.runtime.ranks import leads
 from autoaccel.runtime.steps import Step
 from autoaccel.text import say
 from autoaccel.units import format_duration
@@ -63,7 +63,7 @@ def _train_from(seed: int, task: Train, start: StartLoop) -> _Trained | Failure:
         checkpoints = Checkpoints(Path(task.checkpoint_path), task.checkpoint_seconds, seed)
     resumed = checkpoints.load() if checkpoints else None
     loop = start(seed, resumed)
-    if resumed is not None and task.announce and ranks.leads():
+    if resumed is not None and task.announce and leads():
         for difference in begins_anew(loop, resumed):
             say(f"resumes from the checkpoint, but {difference}")
     resumed_at = loop.steps_done
@@ -74,7 +74,7 @@ def _train_from(seed: int, task: Train, start: StartLoop) -> _Trained | Failure:
     loss, metric, name = loop.mean_last_loss(), loop.evaluate(), loop.training.metric.name
     if not (math.isfinite(metric) and math.isfinite(loss)):
         return Failure(kind="diverged", message=f"after training from seed {seed}, {name} is {metric}, the loss {loss}")
-    if task.save_path is not None and ranks.leads():
+    if task.save_path is not None and leads():
         aside = Path(f"{task.save_path}.partial")
         torch.save(loop.plain_model.state_dict(), aside)
         aside.replace(task.save_path)
@@ -96,7 +96,7 @@ def _make_steps(loop: Loop, steps: int, checkpoints: Checkpoints | None, announc
         of_epoch = [step.seconds for step in made]
         seconds.extend(of_epoch)
         made.clear()
-        if announce and ranks.leads():
+        if announce and leads():
             metric = loop.evaluate()
             samples = loop.samples_done - samples_before
             say(

@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 
 from autoaccel.records.messages import Failure, GiveTurn, Turn
-from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import peak_bytes, synchronize
 from autoaccel.runtime.ineffective import no_longer_works
 from autoaccel.runtime.paced import Paced
+from autoaccel.runtime.ranks import agreed, sum_of_all
 from autoaccel.runtime.steps import Step, Stretch
 from autoaccel.runtime.warmup import burst_steps
 
@@ -33,7 +33,7 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
     min_steps = max(turn.min_steps, burst_steps(paced))
     steps: list[Step] = []
     start = time.perf_counter()
-    while paced.steps_done < limit and ranks.broadcast_decision(
+    while paced.steps_done < limit and agreed(
         time.perf_counter() - start < turn.seconds or _lacks_steps(steps, min_steps)
     ):
         steps.append((yield))
@@ -44,7 +44,7 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
         step_seconds=tuple(step.seconds for step in steps),
         epoch_starts=tuple(index for index, step in enumerate(steps) if step.begins_epoch),
         step_shares=shares if any(share != 1.0 for share in shares) else (),
-        peak_bytes=int(ranks.all_reduce_sum(peak_bytes(paced.device))),
+        peak_bytes=int(sum_of_all(peak_bytes(paced.device))),
         diverged=paced.has_diverged,
         steps_done=paced.steps_done,
     )

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autoaccel.records.messages import LONG_STEP_SECONDS
-from autoaccel.runtime import ranks
 from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.paced import Inspectable, Paced
+from autoaccel.runtime.ranks import agreed
 from autoaccel.runtime.steps import Stretch
 
 PROFILE_WARMUP_SECONDS = 2.0
@@ -115,7 +115,7 @@ def warming_up(
         # A long first step that takes as long as the second was warm.
         return not has_settled(seconds if taken[-1] >= LONG_STEP_SECONDS else taken, burst)
 
-    while paced.steps_done < limit and ranks.broadcast_decision(needs_more()):
+    while paced.steps_done < limit and agreed(needs_more()):
         seconds.append((yield).seconds)
     taken = seconds[settled_from:]
     settled = statistics.median(taken[-window_of(taken[-1], burst) :]) if taken else seconds[-1]
@@ -137,7 +137,7 @@ def _before_shrinking(loop: Inspectable, training_steps: int | None) -> Stretch[
     seconds: list[float] = []
     while loop.steps_done < loop.shrinks_at:
         seconds.append((yield).seconds)
-        if training_steps is None and ranks.broadcast_decision(has_settled(seconds)):
+        if training_steps is None and agreed(has_settled(seconds)):
             loop.shrinks_at = loop.steps_done  # they stand for all
     return seconds
 

@@ -127,17 +127,17 @@ def _explain(failed: Sequence[Failed], works: Collection[Settings]) -> Iterator[
         if not explains:
             return
         # What explains most; of that what takes the fewest settings, and then the fewest values of them.
-        best = max(explains, key=lambda part: _rank(part, explains[part]))
+        best = max(explains, key=lambda part: _order(part, explains[part]))
         suspects = [
             part
             for part in explains
-            if explains[part] == explains[best] and _rank(part, explains[part]) == _rank(best, explains[best])
+            if explains[part] == explains[best] and _order(part, explains[part]) == _order(best, explains[best])
         ]
         yield tuple(suspects), [left[number] for number in explains[best]]
         left = [one for number, one in enumerate(left) if number not in explains[best]]
 
 
-def _rank(part: Part, explains: Sequence[int]) -> tuple[int, int, int]:
+def _order(part: Part, explains: Sequence[int]) -> tuple[int, int, int]:
     return len(explains), -len(part), -sum(value is None for _, value in part)
 
 

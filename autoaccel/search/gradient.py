@@ -27,7 +27,8 @@ _MIN_SHARE = 1e-4  # of a run: a trial that is expected to save less is not wort
 
 _HOPED_DRAW = -1  # the largest
 
-_DRAWS = np.array([NormalDist().inv_cdf((rank + 0.5) / 25) for rank in range(25)])  # equally likely values of a normal
+_DRAWS = np.array([NormalDist().inv_cdf((number + 0.5) / 25) for number in range(25)])
+"""Equally likely values of a normal distribution."""
 
 NoTrial = Literal["nothing pays", "out of time", "everything tried"]
 """Why nothing is to be measured next."""

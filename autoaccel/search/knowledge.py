@@ -20,7 +20,7 @@ from autoaccel.search.failures import Cause, Failed, find_causes
 from autoaccel.search.starts import SlowStarts
 from autoaccel.search.surrogate import Surrogate, Vector
 from autoaccel.search.task import SearchTask
-from autoaccel.space.knobs import compiled_part, ranks_of, slow_starting_knobs
+from autoaccel.space.knobs import compiled_part, count_processes, slow_starting_knobs
 from autoaccel.statistics.comparison import (
     CONFIDENCE,
     NOISE_THRESHOLD,
@@ -95,7 +95,7 @@ class Knowledge:
             return
         starts_slowly = self._starts_slowly(trial.settings)
         if not starts_slowly or self._starts.known(trial.settings) is not None:
-            self._trial_seconds[ranks_of(trial.settings)].append(trial.spent_seconds)
+            self._trial_seconds[count_processes(trial.settings)].append(trial.spent_seconds)
         if starts_slowly:
             self._starts.learn(trial.settings, trial.outcome, trial.host)
         self._measured[key] = trial.settings
@@ -216,7 +216,7 @@ class Knowledge:
 
     def cost_seconds(self, settings: Settings) -> float:
         """Return what a trial of settings is expected to take: to start several processes takes longer."""
-        alike = self._trial_seconds.get(ranks_of(settings))
+        alike = self._trial_seconds.get(count_processes(settings))
         usual = statistics.median(alike) if alike else self.trial_seconds
         is_cold = self._starts_slowly(settings) and self._starts.known(settings) is None
         return usual + (self.compile_seconds(settings).cold if is_cold else 0.0)

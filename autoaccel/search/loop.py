@@ -75,7 +75,7 @@ class Search:
             sampler: BaseSampler = KnowledgeGradientSampler(task, self._gradient)
         else:
             # Workers with the same seed would all try the same.
-            sampler = make_sampler(task.sampler, task.seed + self._study.peers.rank)
+            sampler = make_sampler(task.sampler, task.seed + self._study.peers.number)
         self._study.search(task, sampler)
         self._study.tell_baseline(task.baseline, task.economy.baseline_total_seconds)
         self._closed: set[Part] = set()  # because of failures, and told

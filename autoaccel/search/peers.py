@@ -65,9 +65,9 @@ class Peers:
         self._state = WorkerState(host, 0)
         self._writing = threading.Lock()  # beats come from a thread of their own
         with reached():
-            self.rank = len(self.states())
+            self.number = len(self.states())
             """How many workers came before: the first that is alive proves what all have found."""
-        self.worker = f"worker {self.rank:05d} {host} {os.getpid()} {secrets.token_hex(4)}"
+        self.worker = f"worker {self.number:05d} {host} {os.getpid()} {secrets.token_hex(4)}"
         """What others know this worker by."""
 
     def beat(self) -> None:

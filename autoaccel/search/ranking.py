@@ -99,7 +99,7 @@ def first_to_prove(
 
 def _sureness(one: Candidate) -> tuple[int, int]:
     """Return what makes a candidate's proof harder, as a sort key: the easiest comes first."""
-    return RISKS.index(one.change.risk), one.change.ranks
+    return RISKS.index(one.change.risk), one.change.processes
 
 
 def _log_ratio(one: Candidate, other: Candidate) -> float:

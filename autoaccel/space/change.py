@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autoaccel.records.knob import Risk
 from autoaccel.records.settings import Settings, changed, settings_key
 from autoaccel.records.space import SearchSpace
-from autoaccel.space.knobs import KNOBS, RISKS, idle_because, ranks_of, risky_part
+from autoaccel.space.knobs import KNOBS, RISKS, count_processes, idle_because, risky_part
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Change:
         return settings_key(self.settings)
 
     @property
-    def ranks(self) -> int:
-        """Processes of one machine that train side by side."""
-        return ranks_of(self.settings)
+    def processes(self) -> int:
+        """How many processes of one machine train side by side."""
+        return count_processes(self.settings)
 
     @property
     def risk(self) -> Risk:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from autoaccel.records.settings import Settings, Value
 from autoaccel.records.space import Forbidden
-from autoaccel.space.knobs import KnobContext
+from autoaccel.space.knobs import KnobContext, count_processes
 from autoaccel.units import format_bytes
 
 BATCH_FACTOR = "optimizer.batch_factor"
@@ -55,11 +55,10 @@ def _why_no_room(settings: Settings, context: KnobContext) -> str:
     demand, there = context.demand, context.machine.usable_memory_bytes
     assert demand is not None
     batch_bytes = demand.batch_bytes or 0
-    ranks = int(settings.get("parallel.world_size", 1))
     kept = 1.0 if settings.get("memory.checkpointing", "off") == "off" else 0.0  # how much it keeps nobody knows
     halved = 1.0 if settings.get("precision.autocast", "off") == "off" else 0.5
     share = float(settings.get(BATCH_FACTOR, 1.0)) / int(settings.get("optimizer.accumulation", 1))
-    needed = round(ranks * (demand.peak_bytes - batch_bytes) + batch_bytes * share * kept * halved)
+    needed = round(count_processes(settings) * (demand.peak_bytes - batch_bytes) + batch_bytes * share * kept * halved)
     # The user's own training stays alive beside a trial, if both fit under its settings.
     beside = demand.peak_bytes if fit_together(demand.peak_bytes, there) else 0
     if needed + beside <= there:

@@ -8,13 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from autoaccel.machine.detect import detect_machine
 from autoaccel.machine.gpu_sets import MAX_GPUS, best_connected, cores_near
-from autoaccel.machine.ranks import rank_of
 from autoaccel.machine.visible import visible_gpus
 from autoaccel.records.machine import Interconnect, Machine
-from autoaccel.records.ranks import LaunchedRank
-from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, Value
 from autoaccel.space.knobs import KnobContext
 from autoaccel.space.knobs.cpus import cpus_of, format_cpus
@@ -101,33 +97,6 @@ def context_on(machine: Machine, device: str) -> KnobContext:
     if torch is None or device.partition(":")[0] not in ("cpu", torch.device):
         return KnobContext(machine)
     return KnobContext(msgspec.structs.replace(machine, torch=msgspec.structs.replace(torch, device=device)))
-
-
-def settings_here(recipe: Recipe, launched_as: LaunchedRank | None) -> Settings:
-    """Return the recipe's settings, with as many ranks on this machine as the launcher has started."""
-    return (
-        recipe.settings
-        if launched_as is None
-        else {**recipe.settings, "parallel.world_size": launched_as.local_world_size}
-    )
-
-
-def share_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings of this process: the recipe's, or its share of them if a launcher has made it a rank."""
-    launched_as = rank_of(environment)
-    if launched_as is None:
-        return recipe.settings
-    context = context_on(msgspec.structs.replace(detect_machine(), torch=recipe.machine.torch), recipe.device)
-    return share_of_rank(
-        settings_here(recipe, launched_as), context, launched_as.local_rank, launched_as.local_world_size
-    )
-
-
-def device_of_this_rank(recipe: Recipe, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the device of a recipe, such as "cuda:1"; only its type in a process that a launcher has made a rank."""
-    torch = recipe.machine.torch
-    device = recipe.device or (torch.device if torch is not None else "cpu")
-    return device if rank_of(environment) is None else device.partition(":")[0]
 
 
 def devices_of_ranks(context: KnobContext, ranks: int) -> dict[str, str]:

@@ -29,17 +29,17 @@ from autoaccel.records.messages import (
     WorkerSpec,
 )
 from autoaccel.records.protection import Protection
-from autoaccel.records.ranks import LaunchedRank, RankPlacement
+from autoaccel.records.ranks import LaunchedRank, Placement
 from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.workload import Workload
 from autoaccel.space.knobs import (
     KnobContext,
     compiled_part,
+    count_processes,
     default_settings,
     environment_of,
     modules_of,
-    ranks_of,
 )
 from autoaccel.workers.compile_cache import CACHE_VARIABLE
 from autoaccel.workers.ended import Ended
@@ -165,7 +165,7 @@ class WorkerStarter:
             name: Name of its log.
             fresh: Whether to start a new program, as a user does, even where forking one costs less.
         """
-        ranks = ranks_of(settings)
+        ranks = count_processes(settings)
         if isinstance(task, Probe):
             return self._start_one(WorkerSpec(task=task, settings=dict(settings)), name, fresh)
         if self._launched_as is not None:
@@ -186,7 +186,7 @@ class WorkerStarter:
                 task=task,
                 workload=self.workload,
                 settings=share_of_rank(settings, self._context, rank, ranks),
-                placement=RankPlacement(rank, ranks, rank, str(rendezvous_file)),
+                placement=Placement(rank, ranks, rank, str(rendezvous_file)),
             )
             workers.append(self._start_one(spec, f"{name}-rank{rank}" if rank else name, fresh))
         return WorkerGroup(workers, rendezvous_file)
@@ -194,7 +194,7 @@ class WorkerStarter:
     def _start_as_rank(self, task: Task, settings: Mapping[str, Value], launched_as: LaunchedRank, name: str) -> Worker:
         assert self._context is not None
         share = share_of_rank(settings, self._context, launched_as.local_rank, launched_as.local_world_size)
-        placement = RankPlacement(launched_as.rank, launched_as.world_size, launched_as.local_rank, None)
+        placement = Placement(launched_as.rank, launched_as.world_size, launched_as.local_rank, None)
         spec = WorkerSpec(task=task, workload=self.workload, settings=share, placement=placement)
         return self._start_one(spec, name, fresh=True, more=launched_as.variables)
 
@@ -208,7 +208,7 @@ class WorkerStarter:
         log_path = self._logs / f"{name}.log" if self._measures or follows else None
         environment = self._environment(spec.settings)
         if spec.placement is not None and self._context is not None:
-            environment |= {**devices_of_ranks(self._context, ranks_of(spec.settings)), **more}
+            environment |= {**devices_of_ranks(self._context, count_processes(spec.settings)), **more}
         self._ended.forget(self._started, log_path)
         temporary = self._ended.variables(self._started[-1] if follows else None)
         environment |= temporary

@@ -175,9 +175,7 @@ def test_a_simulated_cluster_is_predicted_from_a_few_of_its_ranks() -> None:
         step.ranks: step.run_seconds for step in simulate(plan(fixed_seconds=20.0, gradient_bytes=10**8, samples=10**7))
     }
     exchange = Exchange(10**8, 10**7 // 64, FAST, SLOW)
-    found = predictions(
-        scale_runs({n: simulated[n] for n in (1, 2, 4)}, (8, 16, 64), ranks_per_machine=8, exchange=exchange)
-    )
+    found = predictions(scale_runs({n: simulated[n] for n in (1, 2, 4)}, (8, 16, 64), machines_of=8, exchange=exchange))
     for ranks, point in found.items():
         assert point.seconds == pytest.approx(simulated[ranks], rel=0.06)
         assert point.low < simulated[ranks] < point.high
@@ -190,9 +188,7 @@ def test_a_split_batch_exchanges_as_much_with_many_ranks_as_with_few() -> None:
     split = plan(batch_size=512, batch="split", gradient_bytes=10**8, samples=10**7)
     simulated = {step.ranks: step.run_seconds for step in simulate(split)}
     exchange = Exchange(10**8, 10**7 // 512, FAST, SLOW)
-    found = scale_runs(
-        {n: simulated[n] for n in (1, 2, 4)}, (8, 64), batch="split", ranks_per_machine=8, exchange=exchange
-    )
+    found = scale_runs({n: simulated[n] for n in (1, 2, 4)}, (8, 64), batch="split", machines_of=8, exchange=exchange)
     for ranks, point in predictions(found).items():
         # The fit cannot know that a fixed cost of each step hides some of the all-reduce, so it expects a little more.
         assert point.seconds == pytest.approx(simulated[ranks], rel=0.1)
@@ -207,11 +203,11 @@ def test_a_network_that_was_measured_needs_no_figures() -> None:
         )
 
     measured = {ranks: truth(ranks) for ranks in (1, 2, 4, 8, 16)}
-    found = predictions(scale_runs(measured, (32,), ranks_per_machine=4))[32]
+    found = predictions(scale_runs(measured, (32,), machines_of=4))[32]
     assert found.machines == 8
     assert found.seconds == pytest.approx(truth(32), rel=0.03)
     with pytest.raises(BadRequestError, match="8 ranks need several machines of 4 ranks, but only one was measured"):
-        scale_runs({1: 100.0, 2: 55.0}, (8,), ranks_per_machine=4)
+        scale_runs({1: 100.0, 2: 55.0}, (8,), machines_of=4)
 
 
 def test_more_ranks_take_less_time_and_are_used_less_well() -> None:
@@ -264,7 +260,7 @@ def test_times_that_say_nothing_are_refused(
     measured: Mapping[int, float], predict: tuple[int, ...], machines_of: int | None, message: str
 ) -> None:
     with pytest.raises(BadRequestError, match=message):
-        scale_runs(measured, predict, ranks_per_machine=machines_of)
+        scale_runs(measured, predict, machines_of=machines_of)
 
 
 def test_published_times_are_predicted_from_three_of_them() -> None:

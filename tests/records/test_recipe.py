@@ -34,7 +34,7 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import changed, describe_change, settings_key
 from autoaccel.records.trial import Comparison, Measurement
 from autoaccel.records.workload import BuildFunction, PickledFunction, Workload
-from autoaccel.workers.shares import device_of_this_rank
+from autoaccel.workers.this_process import this_process
 
 
 @pytest.fixture
@@ -307,7 +307,7 @@ def test_a_recipe_is_applied_on_the_device_that_it_was_measured_on(
     torch_facts = msgspec.structs.replace(recipe.machine.torch, device="cuda")
     machine = msgspec.structs.replace(recipe.machine, torch=torch_facts)
     measured = msgspec.structs.replace(recipe, machine=machine, device=device)
-    assert device_of_this_rank(measured, environment) == found
+    assert this_process(environment).device(measured) == found
 
 
 def test_apply_takes_the_recipes_device_unless_it_is_told_another(recipe: Recipe) -> None:

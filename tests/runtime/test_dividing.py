@@ -14,7 +14,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.settings import Settings
-from autoaccel.runtime import ranks
+from autoaccel.runtime import dividing, ranks
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.data import train_loader
 from autoaccel.runtime.loop import Loop
@@ -66,8 +66,7 @@ def batches(
     monkeypatch: pytest.MonkeyPatch, made: Training, settings: Settings, rank: int = 0, world_size: int = 1
 ) -> list[list[float]]:
     """Return the samples of all steps of two epochs, sorted in each; other numbers are drawn between steps."""
-    monkeypatch.setattr(ranks, "rank", lambda: rank)
-    monkeypatch.setattr(ranks, "world_size", lambda: world_size)
+    monkeypatch.setattr(ranks, "_place", lambda: (rank, world_size))
     torch.manual_seed(rank)
     loader = train_loader(made, Applied(settings), seed=5)
     parts = int(settings.get("optimizer.accumulation", 1))
@@ -125,8 +124,7 @@ def test_no_piece_has_a_single_sample_where_batch_normalisation_would_refuse_it(
     weights = 0.0
     for rank in range(world_size):
         model = nn.BatchNorm1d(1)
-        monkeypatch.setattr(ranks, "rank", lambda rank=rank: rank)
-        monkeypatch.setattr(ranks, "world_size", lambda: world_size)
+        monkeypatch.setattr(ranks, "_place", lambda rank=rank: (rank, world_size))
         made = training(train_data=data, model=model, batch_size=8)
         loader: Any = train_loader(made, Applied({"optimizer.accumulation": parts}), seed=0)
         for batch in loader:
@@ -138,17 +136,17 @@ def test_no_piece_has_a_single_sample_where_batch_normalisation_would_refuse_it(
 
 def test_a_rank_that_draws_other_batches_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sampler that depends on anything else than random numbers trained on other samples, silently."""
-    monkeypatch.setattr(ranks, "world_size", lambda: 2)
+    monkeypatch.setattr(ranks, "_place", lambda: (0, 2))
     digests: list[list[int]] = [[], []]
     for told, order in zip(digests, ([[0, 1], [2, 3], [4, 5]], [[0, 1], [2, 3], [4, 6]]), strict=True):
         loader = DataLoader(DATA, batch_sampler=order)
-        monkeypatch.setattr(ranks, "all_equal", lambda digest, told=told: not told.append(digest))
+        monkeypatch.setattr(dividing, "all_equal", lambda digest, told=told: not told.append(digest))
         loop = Loop(training(train_data=lambda loader=loader: loader), Applied({}), seed=0)
         for _ in range(4):
             loop.step()
     assert [len(told) for told in digests] == [3, 3]  # after 1, 2 and 4 steps; the third step's batch counts, too
     assert digests[0][:2] == digests[1][:2] and digests[0][2] != digests[1][2]
-    monkeypatch.setattr(ranks, "all_equal", lambda digest: False)
+    monkeypatch.setattr(dividing, "all_equal", lambda digest: False)
     with pytest.raises(BadRequestError, match="every rank must draw the same batches, but they differ"):
         Loop(training(), Applied({}), seed=0).step()
 
@@ -163,8 +161,8 @@ def test_a_weight_stays_with_its_batch_where_batches_are_fetched_ahead(monkeypat
             following = after
 
     monkeypatch.setattr(Applied, "prefetch", one_ahead)
-    monkeypatch.setattr(ranks, "world_size", lambda: 3)
-    monkeypatch.setattr(ranks, "all_equal", lambda digest: True)
+    monkeypatch.setattr(ranks, "_place", lambda: (0, 3))
+    monkeypatch.setattr(dividing, "all_equal", lambda digest: True)
     loop = Loop(training(), Applied({}), seed=0)
     seen: list[tuple[int, float]] = []
     monkeypatch.setattr(loop.applied, "backward", lambda loss: None)

@@ -6,6 +6,7 @@ is one rank of several: FOLDER WORLD_SIZE RANK.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import pickle
@@ -27,12 +28,13 @@ from torch import nn
 from torch.optim.lr_scheduler import ExponentialLR, LambdaLR
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, WeightedRandomSampler
 
-from autoaccel.records.ranks import RankPlacement
+from autoaccel.records.ranks import Placement
 from autoaccel.records.settings import Settings
-from autoaccel.runtime import ranks
+from autoaccel.runtime import dividing, ranks
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.checkpoints import Checkpoints
 from autoaccel.runtime.loop import Loop
+from autoaccel.runtime.ranks import join_others
 from autoaccel.runtime.training import Training
 
 SEED = 5
@@ -271,24 +273,20 @@ class Here:
         self.digests.append(digest)
         return True
 
-    def broadcast_object(self, thing: Any) -> Any:
+    def broadcast(self, thing: Any) -> Any:
         if self.rank == 0:
             self.shared = thing
         return self.shared
 
     def __enter__(self) -> Here:
-        self._patched = mock.patch.multiple(
-            ranks,
-            rank=lambda: self.rank,
-            world_size=lambda: self.case.ranks,
-            all_equal=self.all_equal,
-            broadcast_object=self.broadcast_object,
-        )
-        self._patched.start()
+        self._patched = contextlib.ExitStack()
+        place = mock.patch.multiple(ranks, _place=lambda: (self.rank, self.case.ranks), _broadcast=self.broadcast)
+        self._patched.enter_context(place)
+        self._patched.enter_context(mock.patch.object(dividing, "all_equal", self.all_equal))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._patched.stop()
+        self._patched.close()
 
     def started(self, checkpoints: Checkpoints | None) -> list[tuple[Loop, Result]]:
         made, found = training(self.case), []
@@ -430,7 +428,7 @@ def check_with_real_ranks(drawn: list[Case], world_size: int) -> None:
 def main(folder: Path, world_size: int, rank: int) -> None:
     """Be one of several ranks that train one case after the other."""
     torch.set_num_threads(1)
-    ranks.join(RankPlacement(rank, world_size, rank, str(folder / "rendezvous")), "gloo")
+    join_others(Placement(rank, world_size, rank, str(folder / "rendezvous")), "gloo")
     results = []
     for fields in pickle.loads((folder / "cases").read_bytes()):
         case = Case(*fields)

@@ -25,7 +25,7 @@ def candidate(name: str, seconds: float, risk: Risk = "rounding", changes: int =
     settings: Settings = {**own, **RISKY[risk], "parallel.world_size": ranks}
     settings |= dict.fromkeys(EXACT[: changes - 1 - (ranks > 1)], True)
     change = Change(settings, own, SPACE)
-    assert (change.risk, len(change.names), change.ranks) == (risk, changes, ranks)
+    assert (change.risk, len(change.names), change.processes) == (risk, changes, ranks)
     return Candidate(change, 0.0, seconds)
 
 

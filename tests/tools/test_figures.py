@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import runpy
 from pathlib import Path
 
@@ -67,6 +68,28 @@ def test_what_a_reader_meets_is_counted(tmp_path: Path) -> None:
     assert told["is it a script, outside of the port"] == "4 times in 2 modules"
     assert told["modules that name ranks elsewhere"] == "1"
     assert told["two classes that hold each other"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("def share(rank): ...", True),
+        ("size = job.ranks", True),
+        ("LAST_RANK = 3", True),
+        ("class RankPlan: ...", True),
+        ("class LaunchedRank: ...", True),
+        ("ask(ranks=2)", True),
+        ("ranked = ranking(Ranked)", False),
+        ("from autoaccel.runtime.ranks import leads\nleads()", False),
+    ],
+)
+def test_what_names_ranks_is_known_by_its_words(text: str, names: bool) -> None:
+    assert runpy.run_path(str(ROOT / "tools" / "figures.py"))["names_ranks"](ast.parse(text)) == names
+
+
+def test_ranks_are_named_where_they_are_started_declared_and_written_alone() -> None:
+    told = dict(runpy.run_path(str(ROOT / "tools" / "figures.py"))["figures"](ROOT))
+    assert int(told["modules that name ranks elsewhere"]) <= 10
 
 
 def test_nothing_but_the_port_asks_whether_a_training_is_a_script() -> None:

@@ -11,9 +11,9 @@ from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from autoaccel.runtime import ranks
 from autoaccel.runtime.knobs.batches import LearningRateRule
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
+from autoaccel.runtime.ranks import is_alone, is_joined, world_size
 from autoaccel.space.knobs import is_on
 from autoaccel.space.knobs.parallel import NCCL_VARIABLES
 
@@ -26,7 +26,7 @@ class WorldSize(Effect):
     wrapped = False
 
     def model(self, model: nn.Module) -> nn.Module:
-        if ranks.world_size() == 1:
+        if is_alone():
             return model
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
         self.wrapped = True
@@ -43,36 +43,36 @@ class WorldSize(Effect):
             return ""
         if not self.wrapped:
             raise IneffectiveError(_STARTED_OTHERWISE)
-        return f"{ranks.world_size()} ranks all-reduce gradients"
+        return f"{world_size()} ranks all-reduce gradients"
 
 
-class RankBatch(Effect):
+class ParallelBatch(Effect):
     """Whether ranks share a batch, or each has one."""
 
     def batch_factor(self) -> float:
-        return 1.0 if self.is_off else float(ranks.world_size())
+        return 1.0 if self.is_off else float(world_size())
 
     def check(self) -> str:
         if self.is_off:
             return ""
-        if ranks.world_size() == 1:
+        if is_alone():
             raise IneffectiveError(_STARTED_OTHERWISE)
-        return f"a batch for each of {ranks.world_size()} ranks"
+        return f"a batch for each of {world_size()} ranks"
 
 
-class RankLearningRate(LearningRateRule):
+class ParallelLearningRate(LearningRateRule):
     """The learning rate follows the number of ranks that keep their batch."""
 
     @property
     def factor(self) -> float:
-        return float(ranks.world_size()) if is_on("parallel.batch", self.settings) else 1.0
+        return float(world_size()) if is_on("parallel.batch", self.settings) else 1.0
 
 
 class Backend(Effect):
-    """How ranks meet; `ranks.join` is told by whoever starts them."""
+    """How ranks meet; `join_others` is told by whoever starts them."""
 
     def check(self) -> str:
-        if not ranks.is_joined():
+        if not is_joined():
             return ""
         if (found := distributed.get_backend()) != self.value:
             raise IneffectiveError(f"ranks have met over {found}")

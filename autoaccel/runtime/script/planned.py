@@ -15,7 +15,15 @@ from autoaccel.runtime.script.counts import Loop, counts_of
 from autoaccel.runtime.script.limits import Limit, is_assigned, limits_of, mentions, rounds_while
 from autoaccel.runtime.script.numbering import length_of
 from autoaccel.runtime.script.places import is_users, place_of
-from autoaccel.runtime.script.reading import Names, Unreadable, loops_at, tree_of, unless_unreadable, value_of
+from autoaccel.runtime.script.reading import (
+    Names,
+    NamesGiven,
+    Unreadable,
+    loops_at,
+    tree_of,
+    unless_unreadable,
+    value_of,
+)
 
 _ASSUMED_EPOCHS = 10  # where the planned length cannot be read,
 _ASSUMED_STEPS = 1000  # nor how long an epoch is
@@ -203,7 +211,7 @@ def _differs_from_round_to_round(
         elements = unless_unreadable(_elements, outer.iter, frame)
         if elements is None:
             return True
-        each = [_Bound({**frame.f_locals, outer.target.id: element}, frame.f_globals) for element in elements]
+        each = [NamesGiven({**frame.f_locals, outer.target.id: element}, frame.f_globals) for element in elements]
         if len({unless_unreadable(_rounds, loop.iter, bound) for bound in each}) > 1:
             return True
     return False
@@ -217,13 +225,6 @@ def _elements(expression: ast.expr, frame: Names) -> list[Any] | None:
         return list(range(*(int(value_of(each, frame)) for each in expression.args))[:_MAX_ELEMENTS])
     found = value_of(expression, frame)
     return list(found)[:_MAX_ELEMENTS] if type(found) in (list, tuple, dict) else None
-
-
-class _Bound(NamedTuple):
-    """What names stand for in one round of a loop."""
-
-    f_locals: dict[str, Any]
-    f_globals: dict[str, Any]
 
 
 def _read(loop: Loop, frame: FrameType) -> EnclosingLoop:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy
 import torch
@@ -40,6 +40,13 @@ class Names(Protocol):
 
     @property
     def f_globals(self) -> Mapping[str, Any]: ...
+
+
+class NamesGiven(NamedTuple):
+    """Names without a frame: those of a function that is not called, or of a round of a loop that is not made."""
+
+    f_locals: Mapping[str, Any]
+    f_globals: Mapping[str, Any]
 
 
 class Unreadable(Exception):  # noqa: N818  # it never leaves this file

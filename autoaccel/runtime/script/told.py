@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -26,7 +26,7 @@ from autoaccel.runtime.held import (
     stores,
     walk,
 )
-from autoaccel.runtime.script.reading import Names, loops_at, tree_of, unless_unreadable, value_of
+from autoaccel.runtime.script.reading import Names, NamesGiven, loops_at, tree_of, unless_unreadable, value_of
 
 _CHANGING = frozenset(
     {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popleft", "remove", "reverse"}
@@ -67,13 +67,6 @@ class _Scope:
     def is_global(self, name: str) -> bool:
         """Whether an assignment to a name sets a global variable."""
         return self.sets_globals is None or name in self.sets_globals
-
-
-class _Given(NamedTuple):
-    """What a function is called with."""
-
-    f_locals: Mapping[str, Any]
-    f_globals: Mapping[str, Any]
 
 
 def told_in_loops(frames: Sequence[FrameType], sources: Iterable[Any], within_epoch: bool = False) -> str:
@@ -145,7 +138,7 @@ class _Reader:
                 if method.__name__ != "set_epoch":
                     continue
                 definition = _definition_of(method)
-                scope = _Scope(_Given({method.__code__.co_varnames[0]: one.thing}, method.__globals__))
+                scope = _Scope(NamesGiven({method.__code__.co_varnames[0]: one.thing}, method.__globals__))
                 if self._sets(method) or (definition is not None and self.changed_in(definition.body, scope)):
                     return f"{one.name} by set_epoch()"
         return ""
@@ -223,7 +216,7 @@ class _Reader:
             values[name] = _contents(cell)
         known = {name: value for name, value in values.items() if value is not None}
         declared = [name for node in ast.walk(definition) if isinstance(node, ast.Global) for name in node.names]
-        return _Scope(_Given(known, function.__globals__), frozenset(declared))
+        return _Scope(NamesGiven(known, function.__globals__), frozenset(declared))
 
     def _changed_by(self, node: ast.AST, scope: _Scope, depth: int) -> str:
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):

@@ -20,7 +20,7 @@ from autoaccel.space.knobs.implications import (
     slow_starting_knobs,
 )
 from autoaccel.space.knobs.knob import Clash, Knob, KnobContext, Need
-from autoaccel.space.knobs.parallel import ranks_of
+from autoaccel.space.knobs.parallel import count_processes
 from autoaccel.space.knobs.registry import (
     KNOBS,
     check_own_value,
@@ -47,6 +47,7 @@ __all__ = [
     "clash_holds",
     "compiled_part",
     "compiles",
+    "count_processes",
     "default_settings",
     "environment_of",
     "find_knob",
@@ -60,7 +61,6 @@ __all__ = [
     "knobs_here",
     "modules_of",
     "parse_value",
-    "ranks_of",
     "risks_here",
     "risky_part",
     "slow_starting_knobs",

@@ -72,7 +72,7 @@ def cpus_of(affinity: str, machine: Machine, gpu: str = "") -> Cpus:
         return tuple(sorted(core[0] for core in cores[:half]))
     if affinity == "spread":
         by_node = [[core[0] for core in cores if core[0] in node] for node in nodes_of(machine)]
-        turns = [cpu for rank in range(len(cores)) for node in by_node for cpu in node[rank : rank + 1]]
+        turns = [cpu for turn in range(len(cores)) for node in by_node for cpu in node[turn : turn + 1]]
         return tuple(sorted(turns[:half]))
     return parse_cpus(affinity)
 

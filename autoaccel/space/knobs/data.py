@@ -44,7 +44,7 @@ def _worker_values(context: KnobContext) -> tuple[Value, ...]:
     if needed is None:
         counts = {*_USUAL_WORKERS, _WORKERS_OF_A_GPU * gpus_of(context)}
     else:
-        counts = {0, needed, needed + 1, *(workers_ahead(context, ranks) or 0 for ranks in (1, gpus_of(context)))}
+        counts = {0, needed, needed + 1, *(workers_ahead(context, gpus) or 0 for gpus in (1, gpus_of(context)))}
         if max(counts) > most:
             counts.add(most // 2)
     return tuple(sorted({workers, *(min(count, most) for count in counts)}))
@@ -63,15 +63,15 @@ def steps_of_loading(context: KnobContext, times: float = 1.0) -> float | None:
     return times * demand.loading_seconds / demand.step_seconds
 
 
-def times_faster(context: KnobContext, ranks: int = 1) -> float:
+def times_faster(context: KnobContext, gpus: int = 1) -> float:
     """Return how many times as fast as it is the step may be once other settings are found.
 
     Args:
         context: What computes there.
-        ranks: GPUs that share the batch.
+        gpus: That share the batch.
     """
     if context.device != "cpu":
-        return ranks * _FASTER_ON_GPU
+        return gpus * _FASTER_ON_GPU
     # Threads that a container's quota stops again and again make a step long that others would make short.
     crowded = max(1.0, baseline_threads(context) / context.machine.usable_physical_cores)
     return crowded * (_FASTER_WITH_TILES if "amx_bf16" in context.machine.cpu.features else _FASTER)
@@ -85,9 +85,9 @@ def workers_needed(context: KnobContext, times: float = 1.0) -> int | None:
     return math.ceil(steps) if steps >= _NEGLIGIBLE else 0
 
 
-def workers_ahead(context: KnobContext, ranks: int = 1) -> int | None:
+def workers_ahead(context: KnobContext, gpus: int = 1) -> int | None:
     """Return how many workers keep up once other settings have made the step faster; None where that is not known."""
-    return workers_needed(context, times_faster(context, ranks))
+    return workers_needed(context, times_faster(context, gpus))
 
 
 def threads_beside_loading(context: KnobContext) -> int | None:

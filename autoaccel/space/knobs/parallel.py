@@ -27,7 +27,7 @@ _RANKS = Need("parallel.world_size", ON, "above 1")
 _EFFECT = "autoaccel.runtime.knobs.parallel:"
 
 
-def ranks_of(settings: Mapping[str, Value]) -> int:
+def count_processes(settings: Mapping[str, Value]) -> int:
     """Return how many processes of one machine train side by side under these settings."""
     return int(settings.get("parallel.world_size", 1))
 
@@ -206,7 +206,7 @@ KNOBS = (
         help="split: the ranks share the training's own batch, and the mathematics is unchanged. keep: each rank "
         "has a whole batch, so a step sees more samples and an epoch has fewer steps",
         helps_when="keep: batches too small to be divided",
-        effect=_EFFECT + "RankBatch",
+        effect=_EFFECT + "ParallelBatch",
         values=choices("split", "keep"),
         usual=always("split"),
         off="split",
@@ -221,7 +221,7 @@ KNOBS = (
         help="how the learning rate scales with the larger batch: not at all, linearly (Goyal et al., 2017), or "
         "with its square root (Krizhevsky, 2014)",
         helps_when="linear for SGD, the square root for Adam",
-        effect=_EFFECT + "RankLearningRate",
+        effect=_EFFECT + "ParallelLearningRate",
         values=choices("none", "linear", "sqrt"),
         usual=always("none"),
         off="none",

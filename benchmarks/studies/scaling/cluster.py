@@ -81,7 +81,7 @@ def _forecast(plan: ScalingPlan, ranks: int, seed: int, alone_per_second: float)
     reduced = reduced_seconds(slowest, ranks, plan.cluster, buckets)
     loaded = 0.0
     if plan.loader_samples_per_second is not None:
-        loaded = per_rank * min(ranks, plan.cluster.ranks_per_machine) / plan.loader_samples_per_second
+        loaded = per_rank * plan.cluster.on_fullest(ranks) / plan.loader_samples_per_second
     step = float(np.maximum(reduced, loaded).mean())
     own = usual * float(factors.mean())
     parts: dict[StepBottleneck, float] = {

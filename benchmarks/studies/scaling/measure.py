@@ -64,7 +64,7 @@ def rows(scaling: RunScaling) -> list[Row]:
 def fitted_on(ranks: Sequence[int]) -> list[Row]:
     """Return the predictions for the other numbers of GPUs in one machine."""
     others = [other for other in ONE_MACHINE if other not in ranks]
-    return rows(scale_runs({one: MEASURED[one] for one in ranks}, others, ranks_per_machine=8))
+    return rows(scale_runs({one: MEASURED[one] for one in ranks}, others, machines_of=8))
 
 
 def leave_one_out(ranks: Sequence[int]) -> list[Row]:
@@ -73,7 +73,7 @@ def leave_one_out(ranks: Sequence[int]) -> list[Row]:
     for left_out in ranks:
         others = {one: MEASURED[one] for one in ranks if one != left_out}
         if left_out <= 8:
-            found += rows(scale_runs(others, [left_out], ranks_per_machine=8))
+            found += rows(scale_runs(others, [left_out], machines_of=8))
     return found
 
 
@@ -84,7 +84,7 @@ def two_machines(ranks: Sequence[int]) -> list[Row]:
         {"batch_size": size, "network": network, **row}
         for size in BATCH_SIZES
         for network in NETWORKS
-        for row in rows(scale_runs(measured, [16], ranks_per_machine=8, exchange=exchange(size, network)))
+        for row in rows(scale_runs(measured, [16], machines_of=8, exchange=exchange(size, network)))
     ]
 
 

@@ -19,7 +19,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import is_on
 from autoaccel.space.knobs.cpus import count_cores, cpus_of, fast_cpus_of, nodes_of
-from autoaccel.space.knobs.parallel import ranks_of
+from autoaccel.space.knobs.parallel import count_processes
 
 _SERIAL = 0.01  # of a dense operator: what one thread does while the others wait (Amdahl, 1967)
 _CORE_BYTES, _NODE_BYTES = 10e9, 120e9  # per second that one core, and one memory node, reads and writes
@@ -142,7 +142,7 @@ class Model:
 
     def start_seconds(self, settings: Settings) -> float:
         """Return what a process takes to its first step, or all ranks together."""
-        return _START_SECONDS + _RANK_SECONDS * (ranks_of(settings) - 1)
+        return _START_SECONDS + _RANK_SECONDS * (count_processes(settings) - 1)
 
     def parts(self, settings: Settings) -> dict[str, float]:
         """Return the seconds of a step that are dense, move memory, launch, update, agree, are Python's, and wait."""
@@ -150,7 +150,7 @@ class Model:
         return self._with_loading(settings, self._on_gpu(settings) if on_gpu else self._on_cpu(settings))
 
     def _on_cpu(self, settings: Settings) -> dict[str, float]:
-        work, ranks = self.work, ranks_of(settings)
+        work, ranks = self.work, count_processes(settings)
         threads = max(1, int(settings["threads.intra_op"]) // ranks)
         cores, nodes, fast, siblings = self.cpus(str(settings["threads.affinity"]))
         # Threads that nobody binds are spread over all nodes; ranks keep to cores of their own.
@@ -181,7 +181,7 @@ class Model:
         }
 
     def _on_gpu(self, settings: Settings) -> dict[str, float]:
-        work, ranks, mode = self.work, ranks_of(settings), str(settings["compile.mode"])
+        work, ranks, mode = self.work, count_processes(settings), str(settings["compile.mode"])
         compiled, graphed = is_on("compile.mode", settings), mode in ("reduce-overhead", "max-autotune")
         short = self._short(settings)
         gain = _SHORT_ON_GPU if short else _TF32 if settings["precision.float32_matmul"] == "high" else 1.0
@@ -213,7 +213,7 @@ class Model:
 
     def _with_loading(self, settings: Settings, found: dict[str, float]) -> dict[str, float]:
         """Add the wait for data; workers take cores from a training on the CPU."""
-        work, workers, ranks = self.work, int(settings["loader.workers"]), ranks_of(settings)
+        work, workers, ranks = self.work, int(settings["loader.workers"]), count_processes(settings)
         computing = sum(found.values())
         if workers == 0:
             return {**found, "wait": work.loading_seconds / ranks}
