@@ -11,19 +11,16 @@ from autoaccel.proof.contributions import Breakdown
 from autoaccel.proof.evidence import SURE
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.proof.proof import Proof, Prover
-from autoaccel.proof.proof_time import ProofCosts
 from autoaccel.records.conclusion import Refused
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.runs.least_run import LARGE_SPEEDUP
-from autoaccel.search.gradient import Proofs
 from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Candidate
 from autoaccel.session.best import FirstProven
+from autoaccel.session.budget import Budget
 from autoaccel.session.setup import Setup
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import RISKS
-from autoaccel.statistics.deciding import chance_of_proof, provable_log
 
 MAX_CANDIDATES = 3  # settings that are tried to be proven in one run
 
@@ -46,7 +43,7 @@ class ProofState:
     setup: Setup
     search: Search  # knows the trials
     judge: MetricJudge
-    costs: ProofCosts
+    budget: Budget  # knows what pays
     prover: Prover
     earlier: Earlier  # what an earlier part of the run has found,
     resumed: list[Settings]  # what it left open and is not resumed yet,
@@ -71,7 +68,7 @@ def begin_proofs(setup: Setup, search: Search) -> ProofState:
         setup=setup,
         search=search,
         judge=judge,
-        costs=ProofCosts(run, judge),
+        budget=Budget(run, search, judge),
         prover=Prover(setup.baseline.pairs(earlier.pairs), setup.facts, run.clock, run.tell),
         earlier=earlier,
         resumed=list(earlier.open),
@@ -100,17 +97,17 @@ def next_candidate(state: ProofState) -> Candidate | None:
                 return one
     _add_surer_parts(state)
     worth = worth_proving(state)
-    fitting = [one for one in worth if fits(state, one)]
+    fitting = [one for one in worth if state.budget.fits(one)]
     if worth and not fitting:
         add_parts(state, worth[0].change)
-        fitting = [one for one in worth_proving(state) if fits(state, one)]
+        fitting = [one for one in worth_proving(state) if state.budget.fits(one)]
     if _is_over(state):
         return None
     exact = [one for one in fitting if one.change.risk == "exact"] if state.number == MAX_CANDIDATES else []
     left = exact or fitting or (worth if is_first(state) else [])
     # A proof may fail, or decide nothing: first comes what is expected to save most for all that.
-    chances = [_chance(state, one) for one in left]
-    hoped = [chance * _saved_seconds(state, one) for chance, one in zip(chances, left, strict=True)]
+    chances = [state.budget.chance(one) for one in left]
+    hoped = [chance * state.budget.saved_seconds(one) for chance, one in zip(chances, left, strict=True)]
     least = chances[hoped.index(max(hoped))] if left else 0.0
     return search.ranking.first([one for one, chance in zip(left, chances, strict=True) if chance >= least])
 
@@ -132,30 +129,7 @@ def _is_over(state: ProofState) -> bool:
 
 def worth_proving(state: ProofState) -> list[Candidate]:
     """Return what is expected to save more time than its proof takes, the fastest first."""
-    return [one for one in state.search.ranking.candidates(state.parts) if _pays(state, one)]
-
-
-def _pays(state: ProofState, one: Candidate) -> bool:
-    """Whether a proof is expected to save more than it takes, by how likely it is that it comes to its end."""
-    speedup = math.exp(one.log_speedup)
-    chance = _chance(state, one) * chance_of_proof(speedup, state.setup.run.drift)
-    return chance * _saved_seconds(state, one) > likely_seconds(state, one.settings, speedup)
-
-
-def _chance(state: ProofState, one: Candidate) -> float:
-    """Return the probability that a candidate does not fail in its proof, and that its evidence decides."""
-    evidence = state.judge.chance(one.change, math.exp(one.log_speedup))
-    return state.search.outcomes.chance(one.settings) * evidence
-
-
-def _saved_seconds(state: ProofState, one: Candidate) -> float:
-    """Return what a candidate is expected to save over all trainings."""
-    return state.search.task.economy.saved_seconds(one.total_seconds)
-
-
-def fits(state: ProofState, one: Candidate) -> bool:
-    """Return whether there is time to prove a candidate."""
-    return needed_seconds(state, one.settings, math.exp(one.log_speedup)) <= state.setup.run.clock.left
+    return [one for one in state.search.ranking.candidates(state.parts) if state.budget.pays(one)]
 
 
 def add_parts(state: ProofState, change: Change) -> None:
@@ -187,11 +161,11 @@ def rival_of(state: ProofState, attempt: Attempt) -> Candidate | None:
     """
     ranking, held = state.search.ranking, attempt.candidate.settings
     proven = next((one for one in ranking.candidates([held]) if one.settings == held), None)
-    others = [one for one in worth_proving(state) if one.settings != held and fits(state, one)]
+    others = [one for one in worth_proving(state) if one.settings != held and state.budget.fits(one)]
     first = None if proven is None else ranking.first([proven, *others])
     if proven is None or first is None or first is proven:
         return None
-    return first if _pays_beside(state, first, proven) else None
+    return first if state.budget.pays(first, instead_of=proven) else None
 
 
 def without_harmful(state: ProofState, attempt: Attempt, breakdown: Breakdown) -> Candidate | None:
@@ -207,66 +181,9 @@ def without_harmful(state: ProofState, attempt: Attempt, breakdown: Breakdown) -
         return None
     gain = sum(math.log(one.speedup) for one in harmful)
     found = search.ranking.candidate(rest, log_speedup - gain)
-    return found if _pays_beside(state, found, attempt.candidate) else None
-
-
-def _pays_beside(state: ProofState, other: Candidate, proven: Candidate) -> bool:
-    """Whether something else saves so much more than what is proven that its proof pays.
-
-    Of an image pipeline whose runs take 24 s the proof without a setting of 0.99x took 100 s.
-    """
-    saved = _chance(state, other) * (_saved_seconds(state, other) - _saved_seconds(state, proven))
-    return saved > likely_seconds(state, other.settings, math.exp(other.log_speedup))
-
-
-def needed_seconds(state: ProofState, settings: Settings, speedup: float | None) -> float:
-    """Return what the proof of settings takes at least if the metric is judged by what fits in what is left.
-
-    Args:
-        state: Of the proofs.
-        settings: To be proven.
-        speedup: Of their steps; None if it is not known.
-    """
-    return state.costs.least(state.search.task.change(settings), speedup)
-
-
-def likely_seconds(state: ProofState, settings: Settings, speedup: float = LARGE_SPEEDUP) -> float:
-    """Return what the proof of settings is likely to take, by evidence that costs less than they save.
-
-    Infinite if there is none.
-    """
-    change = state.search.task.change(settings)
-    plan = state.judge.plan(change, speedup)
-    if plan is not None and not plan.fits:
-        return math.inf
-    return sum(state.costs.likely(plan, change, speedup))
-
-
-def reserved_seconds(state: ProofState, settings: Settings, speedup: float | None) -> float:
-    """Return what of the budget must be left to prove settings; see `Search.run`."""
-    change = state.search.task.change(settings)
-    plan = state.judge.plan(change, speedup)
-    if plan is not None and not plan.fits:
-        return math.inf  # whatever they win, nothing could show that they keep the metric
-    needed = state.costs.seconds(plan, change, speedup)
-    return state.setup.run.stages.held_back(needed, len(state.search.trials))
-
-
-def proofs_of(state: ProofState, held: Settings | None = None) -> Proofs:
-    """Return what proofs take, for the search; that of what is held is made, and needs no other."""
-
-    def seconds(settings: Settings) -> float:
-        return 0.0 if settings == held else likely_seconds(state, settings)
-
-    def chance(settings: Settings) -> float:
-        return 1.0 if settings == held else state.judge.chance(state.search.task.change(settings), LARGE_SPEEDUP)
-
-    return Proofs(seconds, provable_log(state.setup.run.drift), chance)
+    return found if state.budget.pays(found, instead_of=attempt.candidate) else None
 
 
 def not_begun(state: ProofState, candidate: Candidate) -> Attempt:
     """Return that there is no time left to prove a candidate, with what its proof takes."""
-    change, speedup = candidate.change, math.exp(candidate.log_speedup)
-    plan = state.judge.plan(change, speedup)
-    missing_seconds = state.costs.rest(plan, change, speedup)
-    return Attempt(candidate, Proof("incomplete", [], None, None), 0.0, missing_seconds, plan)
+    return Attempt(candidate, Proof("incomplete", [], None, None), 0.0, *state.budget.missing_of_all(candidate))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 
@@ -14,7 +13,7 @@ from autoaccel.records.contender import JUDGEMENTS, OPEN, ContenderResult, Proof
 from autoaccel.records.progress import Note, StageStarted
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.report.conclusions import elsewhere_words, further_search_words, proof_start_words, refused_words
-from autoaccel.runs.plan import EXPLAINING_SHARE, expected_continuation
+from autoaccel.runs.plan import expected_continuation
 from autoaccel.runs.sharing import proof_elsewhere
 from autoaccel.search.ranking import Candidate
 from autoaccel.session.breaking_down import break_down_proven
@@ -24,14 +23,10 @@ from autoaccel.session.candidates import (
     ProofState,
     add_parts,
     begin_proofs,
-    fits,
     is_first,
-    needed_seconds,
     next_candidate,
     not_begun,
     number_of,
-    proofs_of,
-    reserved_seconds,
     rival_of,
     without_harmful,
     worth_proving,
@@ -72,7 +67,7 @@ def search_and_prove(setup: Setup) -> SearchResult | None:
 
 def _search(state: ProofState, begin: Callable[[Settings], None] | None = None) -> None:
     """Search as long as that pays, and leave what proofs need; see `Search.run`."""
-    state.search.run(functools.partial(reserved_seconds, state), begin, proofs_of(state))
+    state.search.run(state.budget.reserved_seconds, begin, state.budget.proofs())
 
 
 def _of_longer_search(state: ProofState) -> Candidate | None:
@@ -91,7 +86,7 @@ def _search_on(state: ProofState) -> None:
     """Search without what was refused."""
 
     def begin(settings: Settings) -> None:
-        _expect_longer_search(state, reserved_seconds(state, settings, None))
+        _expect_longer_search(state, state.budget.reserved_seconds(settings, None))
 
     state.setup.run.tell(StageStarted("search", "continuing without it"))
     _search(state, begin)
@@ -123,7 +118,7 @@ def _prove(state: ProofState, candidate: Candidate, why: ProofReason) -> Attempt
             keep_recipe(state, Attempt(candidate, proof, run.clock.spent - began))
 
     rule = rule_for(number, search.knowledge.min_speedup(settings), drift=run.drift)
-    clearer_seconds = EXPLAINING_SHARE * search.task.economy.saved_seconds(candidate.total_seconds)
+    clearer_seconds = state.budget.explaining_seconds(candidate)
     proof = state.prover.prove(settings, rule, metric, keep_early, judge.known(change), clearer_seconds)
     run.folder.add_contender(ContenderResult(settings, number, proof.result))
     if metric is not None:
@@ -131,7 +126,7 @@ def _prove(state: ProofState, candidate: Candidate, why: ProofReason) -> Attempt
     if study and proof.result not in OPEN:
         study.peers.show_judged(settings)
     spent_seconds = run.clock.spent - began
-    missing = state.costs.missing(candidate, proof, metric, spent_seconds)
+    missing = state.budget.missing(candidate, proof, metric, spent_seconds)
     return Attempt(candidate, proof, spent_seconds, *missing, judge.beyond_updates(change))
 
 
@@ -139,7 +134,7 @@ def _begin_metric(state: ProofState, candidate: Candidate, number: int) -> Metri
     """Return what is to show whether a candidate keeps the metric; None if nothing need be shown."""
     stages, change, speedup = state.setup.run.stages, candidate.change, math.exp(candidate.log_speedup)
     metric = state.judge.begin(change, speedup, number, state.earlier)
-    speed_seconds, metric_seconds = state.costs.likely(metric.plan if metric else None, change, speedup)
+    speed_seconds, metric_seconds = state.budget.likely_parts(metric.plan if metric else None, change, speedup)
     stages.expect("confirm", speed_seconds)
     stages.expect("metric", metric_seconds)
     return metric
@@ -206,7 +201,7 @@ def _better(state: ProofState, attempt: Attempt) -> Attempt:
     if number >= MAX_CANDIDATES:
         return attempt
     state.number = max(state.number, number + 1)
-    proof_seconds = max(attempt.spent_seconds, needed_seconds(state, held, None))
+    proof_seconds = max(attempt.spent_seconds, state.budget.needed_seconds(attempt.candidate.change, None))
     spare_seconds = state.setup.run.clock.left - _contributions_seconds(state)
     if search.stop == "out of time" and spare_seconds >= proof_seconds + search.knowledge.trial_seconds:
         search.knowledge.read_pairs(held, attempt.proof.pairs)
@@ -234,13 +229,13 @@ def _search_beside(state: ProofState, attempt: Attempt) -> None:
         if settings == held:
             # What is proven is not tried again: its pairs told more than another trial would.
             return math.inf if speedup is None else _contributions_seconds(state)
-        return _contributions_seconds(state) + needed_seconds(state, settings, speedup)
+        return _contributions_seconds(state) + state.budget.needed_seconds(state.search.task.change(settings), speedup)
 
     def begin(settings: Settings) -> None:
         _expect_longer_search(state, reserve(settings, None))
         run.tell(StageStarted("search", further_search_words(comparison)))
 
-    state.search.run(reserve, begin, proofs_of(state, held))
+    state.search.run(reserve, begin, state.budget.proofs(held))
 
 
 def _contributions_seconds(state: ProofState) -> float:
@@ -266,7 +261,7 @@ def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdo
     breakdown = _break_down(state, attempt)
     while (rest := without_harmful(state, attempt, breakdown)) is not None:
         number = number_of(state, rest.settings)
-        if number > MAX_CANDIDATES or not fits(state, rest):
+        if number > MAX_CANDIDATES or not state.budget.fits(rest):
             if any(one.high < 1 for one in breakdown.harmful):
                 _leave_open(state, rest)
             break
