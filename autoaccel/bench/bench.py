@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from autoaccel.bench.settling import Trend
 from autoaccel.records.messages import Failure
-from autoaccel.records.proof import ProofPair, TrainedPair
+from autoaccel.records.proof import ProofPair
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.trial_source import Reading
-from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.turn_plan import Enough, TurnPlan
-
-
-class PairReading(NamedTuple):
-    """What one pair showed."""
-
-    turns: list[Pair]  # those that count
-    trusted: bool  # enough of them were undisturbed
-    trained: TrainedPair | None  # what the two came to, if they trained to their end
-    own_failure: Failure | None = None  # why the one under the user's own settings came to nothing, if so
-    trend: Trend = ""  # whether one is seen within pairs, this one taken in
-    steps: int = 0  # of each side that were looked at
 
 
 class PairSource(Protocol):
     """What measures a pair of processes, a candidate's and that of what it is compared with."""
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         """Return what one pair shows, both from this seed; with steps, after so many both end and are evaluated."""
 
 

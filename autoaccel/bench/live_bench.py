@@ -7,13 +7,14 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from autoaccel.bench.bench import PairSource
 from autoaccel.bench.pairs import FreshPairs, Reference
 from autoaccel.bench.resuming import ResumedPairs
 from autoaccel.bench.rounding import judge_rounding, recorded_steps
-from autoaccel.bench.turns import TurnFailed, TurnTaker, divergence, is_of_its_own, lacks_room
+from autoaccel.bench.turns import OwnFailed, TurnTaker, divergence, is_of_its_own, lacks_room
 from autoaccel.machine.gpus import fills_a_gpu, read_gpu_use
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note
@@ -39,12 +40,6 @@ from autoaccel.statistics.turn_plan import (
 from autoaccel.units import format_duration
 from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
-
-
-class _OwnFailure(NamedTuple):
-    """The baseline's process failed beside a trial."""
-
-    failure: Failure
 
 
 class LiveBench:
@@ -216,11 +211,11 @@ class LiveBench:
             return self._measure_apart(settings, name, timeout_seconds)
         deadline = time.perf_counter() + timeout_seconds
         reading = self._measure_beside(settings, name, enough, timeout_seconds)
-        if isinstance(reading, _OwnFailure):
+        if isinstance(reading, OwnFailed):
             # It may have been chance, or the trial that took its memory; the other process tells which.
             deadline = time.perf_counter() + timeout_seconds
             reading = self._measure_beside(settings, name, enough, timeout_seconds)
-        if isinstance(reading, _OwnFailure):
+        if isinstance(reading, OwnFailed):
             if is_of_its_own(reading.failure):
                 raise workload_error(reading.failure, self._run.request.workload, "under your own settings")
             reading = reading.failure
@@ -237,7 +232,7 @@ class LiveBench:
 
     def _measure_beside(
         self, settings: Settings, name: str, enough: Enough, timeout_seconds: float
-    ) -> Reading | Failure | _OwnFailure:
+    ) -> Reading | Failure | OwnFailed:
         """Measure settings in turns with a baseline that is alive."""
         deadline = time.perf_counter() + timeout_seconds
         candidate = self._run.starter.start_measuring(settings, name, timeout_seconds)
@@ -248,16 +243,12 @@ class LiveBench:
             self._rests = False
         self._measuring.turns.clear()
         try:
-            turns = self._taker.take(self._measuring, candidate, enough, deadline - time.perf_counter())
+            reading = self._taker.take(self._measuring, candidate, enough, deadline - time.perf_counter())
         finally:
             candidate.close()
-        if isinstance(turns, TurnFailed):
-            if turns.who is self._measuring:
-                self.rest()
-                return _OwnFailure(turns.failure)
-            return turns.failure
-        self._taker.learn(turns)
-        return Reading(candidate.measurement, tuple(self._measuring.turns), turns.pairs, turns.trusted)
+        if isinstance(reading, OwnFailed):
+            self.rest()
+        return reading
 
     def _measure_apart(self, settings: Settings, name: str, timeout_seconds: float) -> Reading | Failure:
         """Measure settings in one whole process, and then the baseline in another.
@@ -292,11 +283,9 @@ class LiveBench:
         if failure := divergence(self._measuring, candidate):
             return failure
         half = self._turns_apart // 2
-        beside = (*before[-half:], *self._measuring.turns[:half])
-        factor = candidate.batch_factor / self._measuring.batch_factor
-        turns = self._taker.read_apart(beside, candidate.turns[: len(beside)], factor)
-        self._taker.learn(turns)
-        return Reading(candidate.measurement, beside, turns.pairs, turns.trusted)
+        around = (*before[-half:], *self._measuring.turns[:half])
+        baseline = msgspec.structs.replace(self._measuring.measurement, turns=around)
+        return self._taker.read_apart(baseline, candidate.measurement)
 
     def _take_turns_of(self, measuring: Measuring, deadline: float) -> Failure | None:
         min_seconds = 10 * self.plan.turn_seconds()

@@ -7,26 +7,20 @@ from typing import NamedTuple
 
 import msgspec
 
-from autoaccel.bench.bench import PairReading
 from autoaccel.bench.settling import Settling
-from autoaccel.bench.turns import TurnFailed, Turns, TurnTaker, divergence, is_of_its_own, lacks_room, later_order
+from autoaccel.bench.turns import OwnFailed, TurnTaker, divergence, is_of_its_own, lacks_room, later_order
 from autoaccel.records.messages import Failure, Finished, Measure
 from autoaccel.records.proof import ProofPair
 from autoaccel.records.settings import Settings
 from autoaccel.runs.run_folder import PairsFor
 from autoaccel.runs.tuning_run import TuningRun
+from autoaccel.search.trial_source import Reading
 from autoaccel.statistics.accuracy import pair_up
 from autoaccel.statistics.turn_plan import TurnPlan, TurnScatter, pair_seconds, pair_turns
 from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
 
 _MAX_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
-
-
-class _ReferenceFailed(NamedTuple):
-    """The process that others are measured against has failed."""
-
-    failure: Failure
 
 
 class Reference(NamedTuple):
@@ -78,7 +72,7 @@ class FreshPairs:
         """Share of the turns that were disturbed."""
         return self._taker.disturbed / max(1, len(self._taker.baseline_seconds) - 1)
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         """Return what one pair shows, both from this seed.
 
         Args:
@@ -91,9 +85,9 @@ class FreshPairs:
         names = [f"{self._purpose}-{self._started:02d}-{side}" for side in names_of_sides]
         task = Measure(seed=seed, steps=steps)
         reading = self._measure(settings, task, names)
-        if isinstance(reading, _ReferenceFailed) and reading.failure.kind != "hung":
+        if isinstance(reading, OwnFailed) and reading.failure.kind != "hung":
             reading = self._measure(settings, task, names)  # it may have been chance
-        if isinstance(reading, _ReferenceFailed):
+        if isinstance(reading, OwnFailed):
             if self._purpose == "proof" and is_of_its_own(reading.failure):
                 raise workload_error(reading.failure, self._run.request.workload, "under your own settings")
             reading = reading.failure
@@ -101,27 +95,22 @@ class FreshPairs:
             self._run.starter.check_room()  # no settings are to blame for a disk that is full
         return reading
 
-    def _measure(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure | _ReferenceFailed:
+    def _measure(self, settings: Settings, task: Measure, names: list[str]) -> Reading | Failure | OwnFailed:
         if self._apart:
             return self._measure_apart(settings, task, names)
         reading = self._measure_together(settings, task, names)
-        failure = reading.failure if isinstance(reading, _ReferenceFailed) else reading
+        failure = reading.failure if isinstance(reading, OwnFailed) else reading
         if isinstance(failure, Failure) and lacks_room(failure, self._run.starter.on_accelerator):
             self._apart = True  # alone each of the two may have room enough
             return self._measure_apart(settings, task, names)
         return reading
 
-    def recall(self, pair: ProofPair) -> PairReading:
+    def recall(self, pair: ProofPair) -> Reading:
         """Return what a pair showed that an earlier part of the run measured."""
-        reference, other = pair.baseline, pair.recipe
-        both = min(len(reference.turns), len(other.turns))
-        factor = other.batch_factor / reference.batch_factor
-        turns = self._taker.read_apart(reference.turns[:both], other.turns[:both], factor)
-        self._taker.learn(turns)
-        reading = PairReading(turns.pairs, turns.trusted, pair.trained, steps=turns.steps)
+        reading = self._taker.read_apart(pair.baseline, pair.recipe)._replace(trained=pair.trained)
         return self._watched(pair.settings, reading, pair.steps)
 
-    def _watched(self, settings: Settings, reading: PairReading, steps: int | None) -> PairReading:
+    def _watched(self, settings: Settings, reading: Reading, steps: int | None) -> Reading:
         """Return a reading that says whether a trend was seen with it; only pairs that do not train look later.
 
         Of processes that were not alive together the machine may have made it.
@@ -130,11 +119,9 @@ class FreshPairs:
             return reading
         if steps is not None:
             return reading._replace(trusted=reading.trusted and not self._settling.later_steps(settings))
-        return reading._replace(trend=self._settling.take_in(settings, reading.turns, reading.trusted))
+        return reading._replace(trend=self._settling.take_in(settings, reading.pairs, reading.trusted))
 
-    def _measure_together(
-        self, settings: Settings, task: Measure, names: list[str]
-    ) -> PairReading | Failure | _ReferenceFailed:
+    def _measure_together(self, settings: Settings, task: Measure, names: list[str]) -> Reading | Failure | OwnFailed:
         """Return what two processes show that are alive together, in turns."""
         starter, clock, steps = self._run.starter, self._run.clock, task.steps
         measuring = starter.start_all_measuring(
@@ -143,16 +130,17 @@ class FreshPairs:
         try:
             reference, other = measuring
             if isinstance(reference, Failure):
-                return _ReferenceFailed(reference)
+                return OwnFailed(reference)
             if isinstance(other, Failure):
                 return other
             most = self._turns_worth((reference, other)) if steps is None else _MAX_TURNS
             later = self._settling.later_steps(settings) if steps is None else 0
-            turns = self._taker.take(reference, other, lambda pairs: len(pairs) >= most, clock.left, later)
-            if isinstance(turns, TurnFailed):
-                return _ReferenceFailed(turns.failure) if turns.who is reference else turns.failure
-            ended = [] if steps is None or not turns.pairs else [reference.finish(clock.left), other.finish(clock.left)]
-            return self._keep(task, turns, (reference, other), ended)
+            reading = self._taker.take(reference, other, lambda pairs: len(pairs) >= most, clock.left, later)
+            if not isinstance(reading, Reading):
+                return reading
+            trains = steps is not None and reading.pairs
+            ended = [side.finish(clock.left) for side in (reference, other)] if trains else []
+            return self._keep(task, reading, (reference, other), ended)
         finally:
             for side in measuring:
                 if not isinstance(side, Failure):
@@ -166,9 +154,7 @@ class FreshPairs:
         speedup = plan.step_seconds / other.warm_step_seconds  # of its own steps, whatever their batch
         return pair_turns(plan, start_seconds, self._taker.scatter.deviation, speedup)
 
-    def _measure_apart(
-        self, settings: Settings, task: Measure, names: list[str]
-    ) -> PairReading | Failure | _ReferenceFailed:
+    def _measure_apart(self, settings: Settings, task: Measure, names: list[str]) -> Reading | Failure | OwnFailed:
         """Return what two whole processes show, one after the other; which one begins changes from pair to pair."""
         clock = self._run.clock
         sides = (self._reference_settings, settings)
@@ -179,7 +165,7 @@ class FreshPairs:
             started = self._run.starter.start_all_measuring(task, {names[side]: sides[side]}, clock.left, self._fresh)
             measuring = started[0]
             if isinstance(measuring, Failure):
-                return measuring if side else _ReferenceFailed(measuring)
+                return measuring if side else OwnFailed(measuring)
             try:
                 # As many of the second as of the first.
                 most = most or (self._turns_worth((measuring, measuring)) if task.steps is None else _MAX_TURNS)
@@ -188,7 +174,7 @@ class FreshPairs:
                     order = self._taker.plan.order if number else later_order(self._taker.plan, later)
                     turn = measuring.take_turn(order, clock.left)
                     if isinstance(turn, Failure):
-                        return turn if side else _ReferenceFailed(turn)
+                        return turn if side else OwnFailed(turn)
                     if not turn.step_seconds:
                         break
                 if task.steps is not None:
@@ -199,36 +185,32 @@ class FreshPairs:
         reference, other = measured[0], measured[1]
         if failure := divergence(reference, other):
             return failure
-        both = min(len(reference.turns), len(other.turns))
-        factor = other.batch_factor / reference.batch_factor
-        turns = self._taker.read_apart(reference.turns[:both], other.turns[:both], factor)
-        return self._keep(task, turns, (reference, other), [ended[side] for side in sorted(ended)])
+        reading = self._taker.read_apart(reference.measurement, other.measurement)
+        return self._keep(task, reading, (reference, other), [ended[side] for side in sorted(ended)])
 
     def _keep(
         self,
         task: Measure,
-        turns: Turns,
+        reading: Reading,
         measuring: tuple[Measuring, Measuring],
         ended: Sequence[Finished | Failure],
-    ) -> PairReading | Failure | _ReferenceFailed:
-        """Return what the turns of a pair show, and the metrics of those that trained to their end; write it down.
+    ) -> Reading | Failure | OwnFailed:
+        """Return what a pair shows, with the metrics of those that trained to their end; write it down.
 
         A training that diverges under the user's own settings leaves the metric open, whatever the other comes to.
         """
-        self._taker.learn(turns)
-        if not turns.pairs:
+        if not reading.pairs:
             return Failure(kind="invalid", message="the training is too short for a turn")
         own, others = ended or (None, None)
         if isinstance(own, Failure) and own.kind == "diverged":
             own = msgspec.structs.replace(own, message=f"under your own settings, {own.message}")
-            return PairReading(turns.pairs, turns.trusted, None, own)
+            return reading._replace(own_failure=own)
         if isinstance(own, Failure):
-            return _ReferenceFailed(own)
+            return OwnFailed(own)
         if isinstance(others, Failure):
             return others
         trained = pair_up(own, others) if own is not None and others is not None else None
         reference, other = measuring
         pair = ProofPair(other.settings, task.seed, reference.measurement, other.measurement, trained, task.steps)
         self._run.folder.add_pair(pair, self._purpose)
-        reading = PairReading(turns.pairs, turns.trusted, trained, steps=turns.steps)
-        return self._watched(other.settings, reading, task.steps)
+        return self._watched(other.settings, reading._replace(trained=trained), task.steps)

@@ -6,12 +6,12 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autoaccel.bench.bench import PairReading
 from autoaccel.bench.pairs import FreshPairs
 from autoaccel.records.contender import OPEN, ContenderResult
 from autoaccel.records.messages import Failure
 from autoaccel.records.proof import ProofPair
 from autoaccel.records.settings import Settings, settings_key
+from autoaccel.search.trial_source import Reading
 
 
 class Earlier(NamedTuple):
@@ -73,7 +73,7 @@ class ResumedPairs:
         for pair in earlier:
             self._earlier[settings_key(pair.settings)].append(pair)
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         """Return what a pair shows, as `FreshPairs` does: from an earlier one if that was asked for the same."""
         left = self._earlier[settings_key(settings)]
         if left and (left[0].seed, left[0].steps) == (seed, steps):

@@ -239,7 +239,7 @@ def _read(candidates: Sequence[_Left], pairs: PairSource, time: TimeLeft) -> dic
             if isinstance(reading, Failure):
                 working.remove(one)
             elif reading.trusted and not reading.trend:
-                found[one.name].append(-turns_log(reading.turns))
+                found[one.name].append(-turns_log(reading.pairs))
     return found
 
 

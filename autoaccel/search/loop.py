@@ -248,7 +248,7 @@ class Search:
                 outcome=reading.measurement,
                 spent_seconds=self._clock.spent - before,
                 comparison=compare_in_process(reading.pairs, reading.trusted),
-                baseline_turns=reading.baseline_turns,
+                baseline_turns=reading.reference_turns,
                 again=again,
             )
         return self._add(trial)

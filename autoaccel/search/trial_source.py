@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.progress import Listener
+from autoaccel.records.proof import TrainedPair
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement, Trial
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.turn_plan import Enough
 
+Trend = Literal["", "look later", "given up"]
+"""Whether a trend was seen within pairs of processes. Then none so far counts, and the next look later into their
+training, or that would take too long."""
+
 
 class Reading(NamedTuple):
-    """One process in turns with the baseline's."""
+    """What two processes show in turns: one under some settings, and the reference, which they are compared with."""
 
-    measurement: Measurement
-    baseline_turns: tuple[Turn, ...]
-    pairs: list[Pair]  # step seconds of the turns that count
+    measurement: Measurement  # of the one under the settings
+    reference_turns: tuple[Turn, ...]
+    pairs: list[Pair]  # step seconds of the turns that count: all undisturbed ones, or all if hardly any was
     trusted: bool  # enough turns were undisturbed
+    steps: int = 0  # of each side that were looked at
+    trained: TrainedPair | None = None  # what the two came to, if they trained to their end
+    own_failure: Failure | None = None  # why the one under the user's own settings came to nothing, if so
+    trend: Trend = ""  # with this pair of processes taken in
 
 
 class TrialSource(Protocol):

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
-from autoaccel.bench.bench import PairReading, PairSource
+from autoaccel.bench.bench import PairSource
 from autoaccel.bench.rounding import UPDATE_STEPS
-from autoaccel.bench.turns import TurnFailed
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.messages import Failure
 from autoaccel.records.options import TuneOptions
@@ -60,7 +59,7 @@ class RecordedPairs:
         """Begin with no pair measured."""
         self._taker = self.facts.turn_taker()
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         """Return what a pair shows; the budget may be spent before. With steps, both come to nearly the same metric."""
         if self.clock.left <= 0:
             return Failure(kind="hung", message="the budget was spent")
@@ -78,15 +77,13 @@ class RecordedPairs:
         count = min(len(outcome.turns), len(reference))
         order = [*self.random.sample(range(count), count), *self.random.choices(range(count), k=most)]
         sides = [Side([turns[index] for index in order], self.clock) for turns in (reference, outcome.turns)]
-        turns = self._taker.take(as_measuring(sides[0]), as_measuring(sides[1]), lambda pairs: len(pairs) >= most)
-        assert not isinstance(turns, TurnFailed)
-        self._taker.learn(turns)
-        trained = None
-        if steps is not None:
-            self.clock.spent += 2 * steps * facts.baseline_step_seconds
-            own, others = (_METRIC + self.random.gauss(0, _SCATTER) for _ in range(2))
-            trained = TrainedPair((own, others))
-        return PairReading(turns.pairs, turns.trusted, trained, steps=turns.steps)
+        reading = self._taker.take(as_measuring(sides[0]), as_measuring(sides[1]), lambda pairs: len(pairs) >= most)
+        assert isinstance(reading, Reading)
+        if steps is None:
+            return reading
+        self.clock.spent += 2 * steps * facts.baseline_step_seconds
+        own, others = (_METRIC + self.random.gauss(0, _SCATTER) for _ in range(2))
+        return reading._replace(trained=TrainedPair((own, others)))
 
 
 class RecordedBench:

@@ -27,9 +27,7 @@ from typing import Any
 
 import msgspec
 
-from autoaccel.bench.bench import PairReading
 from autoaccel.bench.pairs import FreshPairs, Reference
-from autoaccel.bench.turns import TurnFailed
 from autoaccel.proof.proof import Prover
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.messages import Turn
@@ -43,6 +41,7 @@ from autoaccel.runs.clock import BudgetClock
 from autoaccel.runs.run_folder import RunFolder
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.runs.workloads import find_workload
+from autoaccel.search.trial_source import Reading
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.statistics.deciding import rule_for
@@ -88,19 +87,18 @@ class NullPairs:
         self._taker = facts.turn_taker()
         self._drift = 0.0
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading:
         """Return a pair drawn by chance."""
         visit = self._random.choice(self._visits)
         baseline, other = self._turns_of(visit)
         clock = SimulatedClock(math.inf)
-        turns = self._taker.take(
+        reading = self._taker.take(
             Side(baseline, clock),  # type: ignore[arg-type]  # a side of a replay stands for a worker
             Side(other, clock),  # type: ignore[arg-type]  # a side of a replay stands for a worker
             lambda pairs: len(pairs) >= TURNS,
         )
-        assert not isinstance(turns, TurnFailed)
-        self._taker.learn(turns)
-        return PairReading(turns.pairs, turns.trusted, None)
+        assert isinstance(reading, Reading)
+        return reading
 
     def _turns_of(self, visit: Visit) -> tuple[list[Turn], list[Turn]]:
         assert isinstance(visit.outcome, Measurement)
@@ -143,7 +141,7 @@ def replayed(comparisons: int) -> dict[str, Any]:
         proof = prover.prove(facts.table.head.baseline_settings, rule_for(1, 1 + NOISE_THRESHOLD), None)
         results[proof.result] = results.get(proof.result, 0) + 1
         pairs += len(proof.pairs)
-        first = source.measure({}, 0, None).turns[0]
+        first = source.measure({}, 0, None).pairs[0]
         single += first[0] / first[1] > 1 + NOISE_THRESHOLD
     return {
         "comparisons": comparisons,

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from autoaccel.bench import live_bench as module
-from autoaccel.bench.bench import PairReading
 from autoaccel.bench.live_bench import LiveBench
 from autoaccel.bench.pairs import FreshPairs, Reference
 from autoaccel.machine.gpus import GpuUse
@@ -125,7 +124,7 @@ def test_where_two_do_not_fit_whole_processes_alternate(
         reading = measured(baseline)
         assert isinstance(reading, Reading)
         assert reading.trusted and reading.pairs == [(STEP, STEP / 2)] * 8
-        assert len(reading.baseline_turns) == len(reading.measurement.turns) == 8
+        assert len(reading.reference_turns) == len(reading.measurement.turns) == 8
     assert computer.max_alive == 1
     assert computer.started == ["baseline", "trial", "baseline", "trial", "baseline"]
 
@@ -198,8 +197,8 @@ def test_pairs_of_a_proof_alternate_whole_processes(known: bool) -> None:
     pairs = FreshPairs(run, Reference({"fast": False}, 20, plan_turns(STEP), STEP, is_apart=known))
     for seed in (0, 1):
         reading = pairs.measure({"fast": True}, seed, steps=1000)
-        assert isinstance(reading, PairReading)
-        assert set(reading.turns) == {(STEP, STEP / 2)}
+        assert isinstance(reading, Reading)
+        assert set(reading.pairs) == {(STEP, STEP / 2)}
         assert reading.trained is not None
         assert reading.trained.metrics == (STEP, STEP / 2)  # the baseline's first, whoever began
     assert computer.max_alive == 1

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.bench.bench import PairReading
 from autoaccel.bench.live_bench import LiveBench
 from autoaccel.bench.pairs import FreshPairs
 from autoaccel.records.base import decode
@@ -137,13 +136,13 @@ def test_a_trial_and_a_pair_make_no_more_steps_than_they_are_worth(counted: Coun
     reading = baseline.measure(counted.other, "trial", lambda pairs: len(pairs) >= 2, 60.0)
     assert isinstance(reading, Reading), reading
     assert_single(reading.measurement)
-    assert len(reading.baseline_turns) == len(reading.measurement.turns)
-    assert sum(counted.steps()) == made(baseline.measurement) + len(reading.baseline_turns) + made(reading.measurement)
+    assert len(reading.reference_turns) == len(reading.measurement.turns)
+    assert sum(counted.steps()) == made(baseline.measurement) + len(reading.reference_turns) + made(reading.measurement)
     baseline.rest()
 
     counted.forget()
     pairs = FreshPairs(run, baseline.reference._replace(scatter=None))
-    assert isinstance(pairs.measure(counted.other, 0, None), PairReading)
+    assert isinstance(pairs.measure(counted.other, 0, None), Reading)
     pair = decode((run.folder.path / "proof.jsonl").read_bytes(), ProofPair)
     assert counted.steps() == sorted([made(pair.baseline), made(pair.recipe)])
     for side, earlier in ((pair.baseline, baseline.measurement), (pair.recipe, reading.measurement)):

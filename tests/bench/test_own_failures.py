@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from autoaccel.bench.bench import PairReading
 from autoaccel.bench.live_bench import LiveBench
 from autoaccel.bench.pairs import FreshPairs, Reference
 from autoaccel.errors import WorkloadFailedError
@@ -25,6 +24,7 @@ from autoaccel.search.trial_source import Reading
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import plan_turns
 from tests.bench.test_apart import STEP, Computer, Process, run_on
+from tests.samples import reading_of
 
 RAISED = Failure("raised", "ValueError: the data has an end")
 KILLED = Failure("memory", "the process was killed (SIGKILL)")
@@ -127,13 +127,13 @@ def test_a_training_that_diverges_by_itself_is_told_once(
     assert [note.startswith(told) for note in notes] == [True] * is_told
 
 
-def pair_on(computer: Unlucky, steps: int | None = None) -> PairReading | Failure:
+def pair_on(computer: Unlucky, steps: int | None = None) -> Reading | Failure:
     reference = Reference({"fast": False}, 100, plan_turns(STEP), STEP)
     return FreshPairs(run_with(computer), reference).measure({"fast": True}, 0, steps)
 
 
 def test_a_pair_whose_own_side_fails_is_measured_once_more(facts: TrainingFacts) -> None:
-    assert isinstance(pair_on(Unlucky(fails=range(2, 3))), PairReading)
+    assert isinstance(pair_on(Unlucky(fails=range(2, 3))), Reading)
     with pytest.raises(WorkloadFailedError, match="under your own settings: ValueError"):
         pair_on(Unlucky(fails=range(2, 20)))
     assert pair_on(Unlucky(KILLED, range(2, 20))) == KILLED
@@ -144,13 +144,13 @@ def test_where_the_user_s_own_training_diverges_the_metric_stays_open(facts: Tra
     computer = Unlucky()
     computer.own_end = DIVERGED
     reading = pair_on(computer, steps=100)
-    assert isinstance(reading, PairReading) and reading.trained is None and reading.own_failure is not None
+    assert isinstance(reading, Reading) and reading.trained is None and reading.own_failure is not None
     assert reading.own_failure.message == f"under your own settings, {DIVERGED.message}"
 
     class Pairs:
-        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-            turns = [(1.0, 0.5)] * 8
-            return PairReading(turns, True, None, reading.own_failure) if steps else PairReading(turns, True, None)
+        def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
+            found = reading_of([(1.0, 0.5)] * 8)
+            return found._replace(own_failure=reading.own_failure) if steps else found
 
     plan = MetricPlan("whole", 100, pairs=3, max_pairs=6)
     metric = MetricProof(facts, Constraint(0.01, False), plan, error=0.025)

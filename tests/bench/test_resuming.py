@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from autoaccel.api import continued, make_request
-from autoaccel.bench.bench import PairReading
 from autoaccel.bench.pairs import FreshPairs, Reference
 from autoaccel.bench.resuming import Earlier, ResumedPairs
 from autoaccel.errors import BadRequestError
@@ -25,7 +24,9 @@ from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, Script
 from autoaccel.runs.run_folder import RunFolder
 from autoaccel.runs.same_training import check_same_training
+from autoaccel.search.trial_source import Reading
 from autoaccel.statistics.turn_plan import plan_turns
+from tests.samples import reading_of
 
 CAST: Settings = {"precision.autocast": "bfloat16"}
 WORKERS: Settings = {"loader.workers": 2}
@@ -43,18 +44,18 @@ class Fresh(FreshPairs):
         super().__init__(cast("Any", SimpleNamespace()), Reference({}, 20, plan_turns(0.1), 0.1))
         self.asked: list[tuple[Settings, int, int | None]] = []
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading:
         self.asked.append((settings, seed, steps))
-        return PairReading([(0.1, 0.1)], True, None)
+        return reading_of([(0.1, 0.1)])
 
 
 def test_earlier_pairs_answer_the_same_questions_in_their_order() -> None:
     fresh = Fresh()
     pairs = ResumedPairs(fresh, [pair(CAST, 0), pair(WORKERS, 0), pair(CAST, 1, speedup=3.0), pair(CAST, 0, steps=200)])
     first, second, third = (pairs.measure(CAST, *asked) for asked in ((0, None), (1, None), (0, 200)))
-    assert isinstance(first, PairReading) and isinstance(second, PairReading) and isinstance(third, PairReading)
-    assert first.trusted and first.turns == [(0.1, 0.05)] * 8
-    assert second.turns[0][1] == pytest.approx(0.1 / 3)
+    assert isinstance(first, Reading) and isinstance(second, Reading) and isinstance(third, Reading)
+    assert first.trusted and first.pairs == [(0.1, 0.05)] * 8
+    assert second.pairs[0][1] == pytest.approx(0.1 / 3)
     assert third.trained == TrainedPair((0.9, 0.89))
     assert fresh.asked == []
     pairs.measure(CAST, 1, 200)

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from autoaccel.bench.bench import PairReading
 from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
+from autoaccel.search.trial_source import Reading
 from benchmarks.harness import rows
 from benchmarks.harness.recorded import RecordedPairs
 from benchmarks.harness.replay import Facts, Replay, SimulatedClock
@@ -126,7 +126,7 @@ class CutShort(RecordedPairs):
 
     first: Settings | None = None
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         self.first = self.first or settings
         if settings == self.first:
             return Failure("hung", "the budget was spent")
@@ -203,7 +203,7 @@ def test_null_pairs_have_no_difference_on_average(facts: Facts) -> None:
         pairs = NullPairs(facts, generator)
         for reading in (pairs.measure({}, 0, None) for _ in range(4)):
             if reading.trusted:
-                logs.append(math.log(reading.turns[0][0] / reading.turns[0][1]))
+                logs.append(math.log(reading.pairs[0][0] / reading.pairs[0][1]))
     assert abs(sum(logs) / len(logs)) < 0.05
 
 

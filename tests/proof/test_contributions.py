@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from autoaccel.bench.bench import PairReading
 from autoaccel.proof.contributions import (
     MAX_PAIRS_EACH,
     MIN_PAIRS_EACH,
@@ -27,10 +26,11 @@ from autoaccel.search.economy import Economy
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.loop import Search
 from autoaccel.search.task import Prior, SearchTask
-from autoaccel.search.trial_source import Instruments
+from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.space.change import Change
 from autoaccel.statistics.comparison import compare_in_process
 from autoaccel.statistics.runs import CompileSeconds
+from tests.samples import reading_of
 
 BASELINE: Settings = {
     "precision.autocast": "off",
@@ -86,7 +86,7 @@ class Machine:
         """Return what a pair takes whose other side has steps that are this many times as fast as the recipe's."""
         return PAIR_SECONDS * (1 + self.waits / speedup) / (1 + self.waits)
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         assert steps is None
         self.spent += self.slower * self.pair_seconds(math.exp(self.log(settings) - self.log(self.chosen)))
         self.spent += self.loading_seconds if settings["precision.autocast"] == "off" else 0.0
@@ -94,10 +94,10 @@ class Machine:
         if any(settings[name] == BASELINE[name] for name in self.failing):
             return Failure("memory", "it does not fit without")
         if len(self.asked) in self.untrusted:
-            return PairReading([(1.0, 9.0)] * 8, False, None)
+            return reading_of([(1.0, 9.0)] * 8, trusted=False)
         slower = self.log(self.chosen) - self.log(settings) + self.random.gauss(0, 0.03)
         turns = [(1.0, math.exp(slower + self.random.gauss(0, 0.02))) for _ in range(8)]
-        return PairReading(turns, True, None)
+        return reading_of(turns)
 
 
 def searched(machine: Machine, *tried: Settings) -> Knowledge:

@@ -10,8 +10,6 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from autoaccel.bench.bench import PairReading
-from autoaccel.bench.settling import Trend
 from autoaccel.proof.metric import MetricProof
 from autoaccel.proof.proof import Proof, Prover
 from autoaccel.proof.proof_time import MetricTime, likely_speed_seconds, proof_seconds
@@ -25,7 +23,9 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
 from autoaccel.runs.clock import BudgetClock
+from autoaccel.search.trial_source import Reading, Trend
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MAX_PAIRS, MIN_PAIRS, rule_for
+from tests.samples import reading_of
 
 SETTINGS: Settings = {"precision.autocast": "bfloat16"}
 
@@ -42,7 +42,7 @@ class FakePairs:
         self.untrusted = 0  # so many of the first pairs are disturbed
         self.fails_after = 1000
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         self.asked.append((seed, steps))
         if len(self.asked) > self.fails_after:
             return Failure("hung", "the budget was spent")
@@ -50,7 +50,7 @@ class FakePairs:
         turns = [(1.0, math.exp(-luck - self.random.gauss(0, 0.1))) for _ in range(8)]
         trained = TrainedPair((0.9, 0.9 - self.drop - self.random.gauss(0, 0.001))) if steps else None
         trusted = len(self.asked) > self.untrusted
-        return PairReading(turns if trusted else [(1.0, 5.0)] * 8, trusted, trained)
+        return reading_of(turns if trusted else [(1.0, 5.0)] * 8, trusted, trained)
 
 
 CONSTRAINT = Constraint(0.01, False)
@@ -218,7 +218,7 @@ def test_pairs_that_only_make_the_speed_clearer_take_what_they_are_worth(
         left, spent = 600.0, 0.0
 
     class Timed(FakePairs):
-        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
             clock.spent += 10.0
             return super().measure(settings, seed, steps)
 
@@ -263,9 +263,9 @@ class Scattered(FakePairs):
 
     metrics: ClassVar = ((0.9, 0.93), (0.94, 0.9), (0.92, 0.92))
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         reading = super().measure(settings, seed, steps)
-        assert isinstance(reading, PairReading)
+        assert isinstance(reading, Reading)
         return reading._replace(trained=TrainedPair(self.metrics[seed % 3]) if steps else None)
 
 
@@ -416,13 +416,13 @@ class SettlingPairs(FakePairs):
         super().__init__(0.0)
         self.trends = trends
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         number = len(self.asked)
         reading = super().measure(settings, seed, steps)
-        assert isinstance(reading, PairReading)
+        assert isinstance(reading, Reading)
         if number >= len(self.trends):
             return reading
-        return reading._replace(turns=[(2.0, 1.0)] * 8, trend=self.trends[number], steps=32)
+        return reading._replace(pairs=[(2.0, 1.0)] * 8, trend=self.trends[number], steps=32)
 
 
 def test_pairs_before_a_trend_was_seen_prove_nothing(facts: TrainingFacts) -> None:
@@ -455,9 +455,9 @@ def test_two_pairs_that_agree_by_chance_do_not_outweigh_what_later_ones_show(fac
     class Luck(FakePairs):
         logs: ClassVar = (0.42, 0.44, 0.74, -0.6, 0.8, -0.7, 0.5, -0.4, 0.6, -0.5)
 
-        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
             self.asked.append((seed, steps))
-            return PairReading([(math.exp(self.logs[(len(self.asked) - 1) % 10]), 1.0)] * 8, True, None)
+            return reading_of([(math.exp(self.logs[(len(self.asked) - 1) % 10]), 1.0)] * 8)
 
     assert proved(facts, Luck(0.0), steps=None).result == "not faster"
 

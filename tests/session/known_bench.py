@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from autoaccel.bench.bench import PairReading
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.contender import OPEN, ContenderResult
 from autoaccel.records.machine import Machine
@@ -36,7 +35,7 @@ from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.turn_plan import Enough, TurnPlan, plan_turns
 from benchmarks.harness.replay import SimulatedClock
-from tests.samples import FACTS
+from tests.samples import FACTS, reading_of
 
 if TYPE_CHECKING:
     from autoaccel.workers.starter import WorkerStarter
@@ -149,7 +148,7 @@ class ProvingPairs:
 
     bench: KnownBench
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         """Return what one shows."""
         bench = self.bench
         if bench.clock.left <= 0:
@@ -161,7 +160,7 @@ class ProvingPairs:
         drop = 0.1 if bench.drops and bench.drops.items() <= settings.items() else 0.0
         seed_of = random.Random(f"{seed} {sorted(changed(settings, BASELINE))}")  # the same settings, the same metric
         metrics = (0.9, 0.9 - drop - seed_of.gauss(0, bench.scatter))
-        return PairReading(bench.turns(log_speedup), True, TrainedPair(metrics) if steps else None)
+        return reading_of(bench.turns(log_speedup), True, TrainedPair(metrics) if steps else None)
 
 
 @dataclass
@@ -171,11 +170,11 @@ class ExplainingPairs:
     bench: KnownBench
     recipe: Settings
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
         """Return what one shows."""
         self.bench.clock.spent += self.bench.explaining_seconds
         log_speedup = self.bench.log_of(settings) - self.bench.log_of(self.recipe) + (0.0, 0.1, -0.1)[seed % 3]
-        return PairReading([(STEP_SECONDS, STEP_SECONDS * math.exp(-log_speedup))] * 8, True, None)
+        return reading_of([(STEP_SECONDS, STEP_SECONDS * math.exp(-log_speedup))] * 8)
 
 
 @dataclass(frozen=True)
