@@ -8,7 +8,7 @@ from autoaccel.records.messages import Turn
 from autoaccel.records.proof import TrainedPair
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.comparison import Pair
 
 FACTS = TrainingFacts(

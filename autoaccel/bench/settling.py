@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoaccel.records.settings import Settings, settings_key
-from autoaccel.search.trial_source import Trend
+from autoaccel.search.instruments import Trend
 from autoaccel.statistics.comparison import Pair, log_ratios
 from autoaccel.statistics.trend import has_trend
 from autoaccel.statistics.turn_plan import TurnPlan

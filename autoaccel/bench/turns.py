@@ -6,18 +6,20 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.records.trial import Measurement
-from autoaccel.search.trial_source import Reading
+from autoaccel.records.workload import Workload
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.comparison import Pair, log_ratios
 from autoaccel.statistics.disturbance import RECENT_TURNS, undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.turn_plan import Enough, TurnPlan, TurnScatter
+from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
 
 _AT_ONCE = 2  # turns of each side between two looks at what they show
@@ -61,6 +63,17 @@ class OwnFailed(NamedTuple):
     """The process that another is compared with has failed, which says nothing of the settings of that one."""
 
     failure: Failure
+
+
+def blame(failed: OwnFailed, workload: Workload) -> Failure:
+    """Return what a comparison comes to whose reference has failed again.
+
+    Raises:
+        WorkloadFailedError: If the reference, under the user's own settings, has failed for a reason of its own.
+    """
+    if is_of_its_own(failed.failure):
+        raise workload_error(failed.failure, workload, "under your own settings")
+    return failed.failure
 
 
 class TurnTaker:
@@ -150,6 +163,25 @@ class TurnTaker:
         number = max(plan.min_steps, math.ceil(plan.seconds / statistics.median(means)))
         number += self._random.randrange(2) if plan.uncounted_steps else 0
         return msgspec.structs.replace(plan, seconds=0.0, min_steps=number)
+
+    def take_alone(
+        self, measuring: Measuring, number: int, seconds_left: Callable[[], float], later_steps: int = 0
+    ) -> Failure | None:
+        """Give a process so many turns, or until its training is over; return how it fails, if it does.
+
+        Args:
+            measuring: The process.
+            number: Of turns.
+            seconds_left: Returns how long the next one may take.
+            later_steps: That it makes before its first turn.
+        """
+        for taken in range(number):
+            turn = measuring.take_turn(later_order(self.plan, 0 if taken else later_steps), seconds_left())
+            if isinstance(turn, Failure):
+                return turn
+            if not turn.step_seconds:
+                break
+        return None
 
     def read_apart(self, baseline: Measurement, other: Measurement) -> Reading:
         """Return what two processes show that were not alive at the same time, and learn from it.

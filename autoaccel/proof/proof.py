@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from autoaccel.bench.bench import PairSource
+from autoaccel.bench.bench import Compare, FreshPair
 from autoaccel.proof.metric import MetricProof
 from autoaccel.records.accuracy import Accuracy, exact_numbers
 from autoaccel.records.conclusion import Obstacle
@@ -23,7 +23,7 @@ from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import trainings_words
 from autoaccel.report.rounding import rounding_words
-from autoaccel.search.trial_source import Clock, Reading
+from autoaccel.search.instruments import Clock, Reading
 from autoaccel.statistics.comparison import Pair, compare
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS, SpeedRule
 
@@ -139,16 +139,16 @@ class Prover:
     are compared then.
     """
 
-    def __init__(self, pairs: PairSource, facts: TrainingFacts, clock: Clock, tell: Listener) -> None:
+    def __init__(self, compare: Compare, facts: TrainingFacts, clock: Clock, tell: Listener) -> None:
         """Begin with nothing proven.
 
         Args:
-            pairs: Measures.
+            compare: Measures a pair.
             facts: Of the training.
             clock: Knows the budget.
             tell: Told what happens.
         """
-        self._pairs = pairs
+        self._compare = compare
         self._facts = facts
         self._clock = clock
         self._tell = tell
@@ -217,7 +217,7 @@ class Prover:
     def _measure_pair(self, settings: Settings, number: int, training: MetricProof | None) -> Reading | Failure:
         """Return what the n-th pair shows, which may train for the metric, too."""
         seed, steps = (training.trained, training.plan.steps) if training else (number - 1, None)
-        reading = self._pairs.measure(settings, seed, steps)
+        reading = self._compare(settings, FreshPair(seed, steps))
         if training is not None and not isinstance(reading, Failure) and reading.trained is not None:
             training.add(reading.trained)
         return reading
@@ -315,7 +315,7 @@ class Prover:
         comparison: Comparison | None = None
         max_pairs = min_pairs if clear is None else None
         while True:
-            reading = self._pairs.measure(settings, len(pairs), None)
+            reading = self._compare(settings, FreshPair(len(pairs)))
             if isinstance(reading, Failure):
                 return comparison if reading.kind == "hung" and self._clock.left <= 0 else reading
             if reading.trend:

@@ -19,13 +19,13 @@ from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Measurement
 from autoaccel.runs.clock import BudgetClock
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import QuickLook, Reading
 from autoaccel.space.knobs import KnobContext, compiled_part, slow_starting_knobs
 from autoaccel.statistics.comparison import middle, turns_log
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.steps import step_seconds_of_turns
-from autoaccel.statistics.turn_plan import Enough, plan_turns, trial_seconds, turns_worth
+from autoaccel.statistics.turn_plan import plan_turns, trial_seconds, turns_worth
 from autoaccel.workers.measuring import Measuring
 from benchmarks.harness.table import Table, Visit
 
@@ -271,7 +271,7 @@ class Replay:
         self._clock.spent += seconds
         return outcome
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+    def compare(self, settings: Settings, look: QuickLook) -> Reading | Failure:
         """Measure settings as a `LiveBench` does."""
         visit = self.draw(settings)
         outcome = self.start(visit)
@@ -281,7 +281,7 @@ class Replay:
         shift = math.exp(self._level - self._facts.round_level[visit.round])
         baseline = Side([_slowed(visit.baseline_turns[index], shift) for index in order], self._clock)
         other = Side([outcome.turns[index] for index in order], self._clock)
-        reading = self._taker.take(as_measuring(baseline), as_measuring(other), enough)
+        reading = self._taker.take(as_measuring(baseline), as_measuring(other), look.enough)
         assert isinstance(reading, Reading)
         return reading._replace(measurement=msgspec.structs.replace(outcome, turns=tuple(other.turns)))
 

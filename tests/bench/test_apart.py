@@ -11,18 +11,21 @@ import msgspec
 import pytest
 
 from autoaccel.bench import live_bench as module
+from autoaccel.bench.bench import FreshPair
 from autoaccel.bench.live_bench import LiveBench
-from autoaccel.bench.pairs import FreshPairs, Reference
+from autoaccel.bench.pairs import FreshPairs
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.machine.gpus import GpuUse
 from autoaccel.records.messages import Failure, Finished, GiveTurn, Measure, Turn
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import QuickLook, Reading
 from autoaccel.statistics.turn_plan import plan_turns
 
 STEP = 0.05
 GIB = 1 << 30
+LOOK = QuickLook("trial", lambda pairs: len(pairs) >= 6, 60.0)
 
 
 class Computer:
@@ -96,7 +99,7 @@ class Process:
 def run_on(computer: Computer) -> Any:
     clock = SimpleNamespace(timeout=lambda what, share: math.inf, left=math.inf)
     kept: list[Any] = []
-    folder = SimpleNamespace(add_pair=lambda pair, purpose: kept.append(pair), kept=kept)
+    folder = SimpleNamespace(add_pair=lambda pair, purpose: kept.append(pair), kept=kept, load_pairs=lambda purpose: [])
     return SimpleNamespace(starter=computer, clock=clock, folder=folder, request=SimpleNamespace(workload=None))
 
 
@@ -108,7 +111,7 @@ def baseline_on(
 
 
 def measured(baseline: LiveBench) -> Reading | Failure:
-    return baseline.measure({"fast": True}, "trial", lambda pairs: len(pairs) >= 6, 60.0)
+    return baseline.compare({"fast": True}, LOOK)
 
 
 @pytest.mark.parametrize(("gib", "is_exclusive"), [(50, False), (10, True)])
@@ -194,9 +197,9 @@ def test_on_a_cpu_a_trial_whose_port_the_baseline_holds_is_measured_alone_and_so
 def test_pairs_of_a_proof_alternate_whole_processes(known: bool) -> None:
     computer = Computer(50 * GIB)
     run = run_on(computer)
-    pairs = FreshPairs(run, Reference({"fast": False}, 20, plan_turns(STEP), STEP, is_apart=known))
+    pairs = FreshPairs(run, {"fast": False}, TurnTaker(plan_turns(STEP), 20, [STEP]), known)
     for seed in (0, 1):
-        reading = pairs.measure({"fast": True}, seed, steps=1000)
+        reading = pairs.compare({"fast": True}, FreshPair(seed, steps=1000))
         assert isinstance(reading, Reading)
         assert set(reading.pairs) == {(STEP, STEP / 2)}
         assert reading.trained is not None

@@ -9,7 +9,7 @@ import pytest
 from autoaccel.bench.turns import OwnFailed, TurnTaker
 from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.records.trial import Measurement
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.measuring import Measuring

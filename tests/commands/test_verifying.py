@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from autoaccel.bench.bench import FreshPair
 from autoaccel.commands.verifying import verify_claim
 from autoaccel.proof.proof import Prover
 from autoaccel.records.check import Verification
@@ -17,7 +18,7 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.comparison import PROCESS_DEVIATION, SHARED_DRIFT, verdict_of
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import TURNS
@@ -36,7 +37,7 @@ class SimulatedPairs:
         self._random = generator
         self.measured = 0
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
         if self.measured == AFFORDABLE_PAIRS:
             return Failure("hung", "the budget was spent")
         self.measured += 1
@@ -57,7 +58,7 @@ class Spent:
 @pytest.fixture
 def prover_of(facts: TrainingFacts) -> ProverOf:
     """Return what makes a prover of simulated pairs."""
-    return lambda pairs: Prover(pairs, facts, Spent(), ignore)
+    return lambda pairs: Prover(pairs.compare, facts, Spent(), ignore)
 
 
 def claim_of(speedup: float, low: float, high: float) -> Comparison:
@@ -110,8 +111,8 @@ def test_a_budget_that_ends_before_two_pairs_is_inconclusive(prover_of: ProverOf
 
 def test_a_training_that_fails_is_told_as_such(prover_of: ProverOf) -> None:
     class Failing(SimulatedPairs):
-        def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading | Failure:
-            return super().measure(settings, seed, steps) if self.measured < 4 else Failure("memory", "out of memory")
+        def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
+            return super().compare(settings, how) if self.measured < 4 else Failure("memory", "out of memory")
 
     failing = Failing(0.03, random.Random(5))
     found = verify_claim(claim_of(1.04, 1.02, 1.06), {}, prover_of(failing), 3)

@@ -7,12 +7,13 @@ import random
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from autoaccel.bench.bench import FreshPair
 from autoaccel.bench.settling import Settling
 from autoaccel.bench.turns import TurnTaker
 from autoaccel.records.messages import GiveTurn, Turn
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.turn_plan import pair_turns, plan_turns
 from benchmarks.harness.replay import SimulatedClock
 
@@ -190,7 +191,7 @@ class SimulatedPairs:
         self._taker = TurnTaker(plan, 1_000_000, [self.step_seconds])
         self._settling = Settling(plan)
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> Reading:
+    def compare(self, settings: Settings, how: FreshPair) -> Reading:
         """Return what a pair shows."""
         generator = self.computer.generator
         self.offset += generator.gauss(0, self.walk) if self.walk else 0.0

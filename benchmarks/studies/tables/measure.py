@@ -33,7 +33,7 @@ from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement
 from autoaccel.runs.workloads import find_workload
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import Reading
 from autoaccel.space.knobs import KnobContext, baseline_settings, compiled_part, is_on
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.steps import settled_step_seconds, step_seconds_of_turns

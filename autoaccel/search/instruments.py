@@ -1,4 +1,4 @@
-"""What a search measures with: a source of readings, a clock that knows the budget, and who is told."""
+"""What a search measures with: what compares settings, a clock that knows the budget, and who is told."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ class Reading(NamedTuple):
     trend: Trend = ""  # with this pair of processes taken in
 
 
-class TrialSource(Protocol):
-    """What measures settings against the baseline: a `LiveBench`, or a table of readings taken before."""
+class QuickLook(NamedTuple):
+    """What a search asks of settings: how they compare with the user's own, as soon as that is clear enough."""
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure: ...
+    name: str  # of the log
+    enough: Enough
+    timeout_seconds: float  # for all
 
 
 class Clock(Protocol):
@@ -52,7 +54,7 @@ class Clock(Protocol):
 class Instruments:
     """What a search measures with, and whom it tells."""
 
-    source: TrialSource
+    compare: Callable[[Settings, QuickLook], Reading | Failure]  # a bench's, or that of readings taken before
     clock: Clock
     keep: Callable[[Trial], None]  # told every finished trial, to keep it
     tell: Listener  # told what happens
