@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from autoaccel.records.messages import Turn
+from autoaccel.records.proof import TrainedPair
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
+from autoaccel.search.instruments import Reading
+from autoaccel.statistics.comparison import Pair
 
 FACTS = TrainingFacts(
     metric="accuracy",
@@ -28,3 +35,9 @@ FACTS = TrainingFacts(
     prunable_layers=3,
 )
 """A small image classifier from a dataset in memory."""
+
+
+def reading_of(pairs: Sequence[Pair], trusted: bool = True, trained: TrainedPair | None = None) -> Reading:
+    """Return what two processes show whose turns have a step each, which takes these seconds."""
+    reference, other = (tuple(Turn((pair[side],)) for pair in pairs) for side in (0, 1))
+    return Reading(Measurement(1.0, (), other), reference, list(pairs), trusted, trained=trained)

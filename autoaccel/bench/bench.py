@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from autoaccel.bench.settling import Trend
 from autoaccel.records.messages import Failure
-from autoaccel.records.proof import ProofPair, TrainedPair
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.search.trial_source import Reading
-from autoaccel.statistics.comparison import Pair
-from autoaccel.statistics.turn_plan import Enough, TurnPlan
+from autoaccel.search.instruments import QuickLook, Reading
+from autoaccel.statistics.turn_plan import TurnPlan
 
 
-class PairReading(NamedTuple):
-    """What one pair showed."""
+class Reference(NamedTuple):
+    """What settings are compared with that are not compared with the user's own."""
 
-    turns: list[Pair]  # those that count
-    trusted: bool  # enough of them were undisturbed
-    trained: TrainedPair | None  # what the two came to, if they trained to their end
-    own_failure: Failure | None = None  # why the one under the user's own settings came to nothing, if so
-    trend: Trend = ""  # whether one is seen within pairs, this one taken in
-    steps: int = 0  # of each side that were looked at
+    settings: Settings
+    step_seconds: float  # that its step takes
 
 
-class PairSource(Protocol):
-    """What measures a pair of processes, a candidate's and that of what it is compared with."""
+class FreshPair(NamedTuple):
+    """What a proof asks of settings: how they compare in two processes that serve nothing else, both from one seed."""
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-        """Return what one pair shows, both from this seed; with steps, after so many both end and are evaluated."""
+    seed: int  # of the first weights and the order of the data
+    steps: int | None = None  # after so many both end and are evaluated; None: they are not
+    against: Reference | None = None  # None: the user's own settings
+
+
+Compare = Callable[[Settings, FreshPair], Reading | Failure]
+"""Returns what a fresh pair shows of settings: a bench's `compare`, or that of `FreshPairs` alone."""
 
 
 class Bench(Protocol):
@@ -85,20 +83,14 @@ class Bench(Protocol):
     def trial_seconds(self, speedup: float = 1.0) -> float:
         """Return about what a trial takes that compiles nothing, of settings whose steps are so much faster."""
 
-    def pair_seconds(self, speedup: float = 1.0) -> float:
-        """Return about what a fresh pair takes that does not train to its end."""
+    def pair_seconds(self, speedup: float = 1.0, against: Reference | None = None) -> float:
+        """Return about what a fresh pair takes that does not train to its end; None: against the user's own."""
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
-        """Return what settings show in turns with the user's own: a trial."""
+    def compare(self, settings: Settings, how: QuickLook | FreshPair) -> Reading | Failure:
+        """Return what settings show in turns with what they are compared with.
 
-    def rest(self) -> None:
-        """Give free what the user's own settings need, until the next trial."""
-
-    def pairs(self, earlier: Sequence[ProofPair] = ()) -> PairSource:
-        """Return what measures settings against the user's own, with these pairs that were measured before."""
-
-    def pairs_against(self, settings: Settings, step_seconds: float) -> tuple[PairSource, Callable[[float], float]]:
-        """Return what measures others against some settings, and what a pair takes, by how much faster they are."""
+        By which processes, and which of them are alive together, is for the bench to say.
+        """
 
     def compare_updates(self, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence | Failure:
         """Return what single updates say of settings that only round; see `judge_rounding`."""

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
-from autoaccel.bench.bench import PairSource
-from autoaccel.bench.pairs import FreshPairs, Reference
-from autoaccel.bench.resuming import ResumedPairs
+import msgspec
+
+from autoaccel.bench.bench import FreshPair, Reference
+from autoaccel.bench.pairs import FreshPairs
 from autoaccel.bench.rounding import judge_rounding, recorded_steps
-from autoaccel.bench.turns import TurnFailed, TurnTaker, divergence, is_of_its_own, lacks_room
+from autoaccel.bench.turns import OwnFailed, TurnTaker, blame, divergence, is_of_its_own, lacks_room
 from autoaccel.machine.gpus import fills_a_gpu, read_gpu_use
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note
-from autoaccel.records.proof import ProofPair
 from autoaccel.records.rounding import RoundingEvidence
-from autoaccel.records.settings import Settings
+from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runs.least_run import least_costs, least_times, too_slow
 from autoaccel.runs.tuning_run import TuningRun
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import QuickLook, Reading
 from autoaccel.space.room import fit_together
 from autoaccel.statistics.disturbance import RECENT_TURNS, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.turn_plan import (
-    Enough,
     TurnPlan,
     pair_seconds,
+    pair_turns,
     plan_turns,
     trial_seconds,
     turns_worth,
@@ -39,12 +37,6 @@ from autoaccel.statistics.turn_plan import (
 from autoaccel.units import format_duration
 from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
-
-
-class _OwnFailure(NamedTuple):
-    """The baseline's process failed beside a trial."""
-
-    failure: Failure
 
 
 class LiveBench:
@@ -79,7 +71,6 @@ class LiveBench:
         self.settings = settings
         self.facts = facts
         self._rests = False
-        self._pairs: FreshPairs | None = None  # of the proofs
         unused = read_gpu_use()
         self._measuring = self._start()
         if warmed_up is not None:
@@ -107,6 +98,9 @@ class LiveBench:
         self.plan = plan_turns(statistics.median(baseline_seconds), facts.device)
         """How turns are taken, in the trials and in the proof."""
         self._taker = TurnTaker(self.plan, facts.steps_per_epoch, baseline_seconds)  # knows every turn it ever took
+        earlier = run.folder.load_pairs("proof")
+        self._proofs = FreshPairs(run, settings, self._taker_of(None), self.is_apart, earlier=earlier)
+        self._contributions: dict[str, FreshPairs] = {}  # by the recipe
 
     @property
     def step_seconds(self) -> float:
@@ -124,13 +118,16 @@ class LiveBench:
         turns = turns_worth(self.plan, self.ready_seconds, self._taker.scatter.deviation, speedup)
         return trial_seconds(self.plan, self.ready_seconds, turns, speedup)
 
-    def pair_seconds(self, speedup: float = 1.0) -> float:
+    def pair_seconds(self, speedup: float = 1.0, against: Reference | None = None) -> float:
         """Return about what a fresh pair takes that does not train to its end.
 
         Args:
-            speedup: Of the candidate's steps over the baseline's.
+            speedup: Of the candidate's steps over those of what it is compared with.
+            against: That; None: the baseline.
         """
-        return self.reference.pair_seconds(self.ready_again_seconds, speedup)
+        plan, ready_seconds = self._plan_of(against), self.ready_again_seconds
+        turns = pair_turns(plan, 2 * ready_seconds, self._taker.scatter.deviation, speedup)
+        return pair_seconds(plan, ready_seconds, turns, speedup)
 
     @property
     def _turns_apart(self) -> int:
@@ -153,22 +150,10 @@ class LiveBench:
         return usual_seconds(self._taker.baseline_seconds[-RECENT_TURNS:])
 
     @property
-    def reference(self) -> Reference:
-        """What pairs of processes are measured against."""
-        return Reference(
-            settings=self.settings,
-            steps_per_epoch=self.facts.steps_per_epoch,
-            plan=self.plan,
-            usual_seconds=self.usual_seconds,
-            is_apart=self.is_apart,
-            scatter=self._taker.scatter,
-        )
-
-    @property
     def disturbed_share(self) -> float:
         """Share of its turns that were disturbed, or of those of pairs, where that is more."""
         alone = self._taker.disturbed / len(self._taker.baseline_seconds)
-        return max(alone, self._pairs.disturbed_share if self._pairs else 0.0)
+        return max(alone, self._proofs.disturbed_share)
 
     @property
     def spent_on(self) -> Mapping[str, float]:
@@ -180,67 +165,70 @@ class LiveBench:
         """After how many steps the user's own updates are kept in the run's folder."""
         return recorded_steps(self._run.folder.rounding)
 
-    def pairs(self, earlier: Sequence[ProofPair] = ()) -> PairSource:
-        """Return what measures settings in fresh pairs against the user's own, with pairs that were measured before."""
-        self._pairs = FreshPairs(self._run, self.reference)
-        return ResumedPairs(self._pairs, earlier)
-
-    def pairs_against(self, settings: Settings, step_seconds: float) -> tuple[PairSource, Callable[[float], float]]:
-        """Return what measures others in fresh pairs against some settings, and what a pair takes."""
-        plan = self.plan._replace(step_seconds=step_seconds)
-        reference = self.reference._replace(settings=settings, usual_seconds=step_seconds, plan=plan)
-        pairs = FreshPairs(self._run, reference, purpose="contributions")
-        return pairs, functools.partial(reference.pair_seconds, self.ready_again_seconds)
-
     def compare_updates(self, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence | Failure:
         """Return what single updates say of settings that only round; see `judge_rounding`."""
+        self.rest()
         return judge_rounding(self._run, self.settings, settings, has_time)
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
-        """Measure settings in a process of their own.
+    def compare(self, settings: Settings, how: QuickLook | FreshPair) -> Reading | Failure:
+        """Return what settings show in a process of their own.
 
-        Args:
-            settings: What to measure.
-            name: Of its log.
-            enough: When to end.
-            timeout_seconds: For all.
+        For a quick look in turns with the baseline that is alive; apart from it if there is no room for both. A fresh
+        pair has what the baseline needs until then.
         """
-        reading = self._measure(settings, name, enough, timeout_seconds)
+        if isinstance(how, FreshPair):
+            self.rest()
+            return self._pairs_of(how.against).compare(settings, how)
+        reading = self._measure(settings, how)
         if isinstance(reading, Failure):
             self._run.starter.check_room()  # no settings are to blame for a disk that is full
         self._tell_divergence()
         return reading
 
-    def _measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+    def _pairs_of(self, against: Reference | None) -> FreshPairs:
+        """Return what starts pairs of some settings and others, and knows those that it has started."""
+        if against is None:
+            return self._proofs
+        key = settings_key(against.settings)
+        if key not in self._contributions:
+            taker = self._taker_of(against)
+            self._contributions[key] = FreshPairs(self._run, against.settings, taker, self.is_apart, "contributions")
+        return self._contributions[key]
+
+    def _plan_of(self, against: Reference | None) -> TurnPlan:
+        return self.plan if against is None else self.plan._replace(step_seconds=against.step_seconds)
+
+    def _taker_of(self, against: Reference | None) -> TurnTaker:
+        """Return what has fresh pairs take turns, and learns with what has the trials take theirs."""
+        usual = self.usual_seconds if against is None else against.step_seconds
+        return TurnTaker(self._plan_of(against), self.facts.steps_per_epoch, [usual], self._taker.scatter)
+
+    def _measure(self, settings: Settings, look: QuickLook) -> Reading | Failure:
         if self.is_apart:
-            return self._measure_apart(settings, name, timeout_seconds)
-        deadline = time.perf_counter() + timeout_seconds
-        reading = self._measure_beside(settings, name, enough, timeout_seconds)
-        if isinstance(reading, _OwnFailure):
+            return self._measure_apart(settings, look.name, look.timeout_seconds)
+        deadline = time.perf_counter() + look.timeout_seconds
+        reading = self._measure_beside(settings, look)
+        if isinstance(reading, OwnFailed):
             # It may have been chance, or the trial that took its memory; the other process tells which.
-            deadline = time.perf_counter() + timeout_seconds
-            reading = self._measure_beside(settings, name, enough, timeout_seconds)
-        if isinstance(reading, _OwnFailure):
-            if is_of_its_own(reading.failure):
-                raise workload_error(reading.failure, self._run.request.workload, "under your own settings")
-            reading = reading.failure
+            deadline = time.perf_counter() + look.timeout_seconds
+            reading = self._measure_beside(settings, look)
+        if isinstance(reading, OwnFailed):
+            reading = blame(reading, self._run.request.workload)
         on_accelerator = not self.facts.device.startswith("cpu")
         if isinstance(reading, Failure) and lacks_room(reading, on_accelerator):
             # Alone it may have room enough.
             is_busy = reading.kind == "busy"
-            reading = self._measure_apart(settings, name, deadline - time.perf_counter())
+            reading = self._measure_apart(settings, look.name, deadline - time.perf_counter())
             if isinstance(reading, Reading):
                 # If it took no more memory than the baseline, two such processes do not fit, whatever NVML reported.
                 no_more = reading.measurement.peak_bytes <= self.measurement.peak_bytes
                 self.is_apart = is_busy or no_more
         return reading
 
-    def _measure_beside(
-        self, settings: Settings, name: str, enough: Enough, timeout_seconds: float
-    ) -> Reading | Failure | _OwnFailure:
+    def _measure_beside(self, settings: Settings, look: QuickLook) -> Reading | Failure | OwnFailed:
         """Measure settings in turns with a baseline that is alive."""
-        deadline = time.perf_counter() + timeout_seconds
-        candidate = self._run.starter.start_measuring(settings, name, timeout_seconds)
+        deadline = time.perf_counter() + look.timeout_seconds
+        candidate = self._run.starter.start_measuring(settings, look.name, look.timeout_seconds)
         if isinstance(candidate, Failure):
             return candidate
         if self._rests:
@@ -248,16 +236,12 @@ class LiveBench:
             self._rests = False
         self._measuring.turns.clear()
         try:
-            turns = self._taker.take(self._measuring, candidate, enough, deadline - time.perf_counter())
+            reading = self._taker.take(self._measuring, candidate, look.enough, deadline - time.perf_counter())
         finally:
             candidate.close()
-        if isinstance(turns, TurnFailed):
-            if turns.who is self._measuring:
-                self.rest()
-                return _OwnFailure(turns.failure)
-            return turns.failure
-        self._taker.learn(turns)
-        return Reading(candidate.measurement, tuple(self._measuring.turns), turns.pairs, turns.trusted)
+        if isinstance(reading, OwnFailed):
+            self.rest()
+        return reading
 
     def _measure_apart(self, settings: Settings, name: str, timeout_seconds: float) -> Reading | Failure:
         """Measure settings in one whole process, and then the baseline in another.
@@ -283,31 +267,25 @@ class LiveBench:
                 failure = self._take_turns_of(self._measuring, deadline)
             finally:
                 self._measuring.close()
-            if failure is None or not is_of_its_own(failure):
+            if failure is not None and (is_last or not is_of_its_own(failure)):
+                return blame(OwnFailed(failure), self._run.request.workload)
+            if failure is None:
                 break
-            if is_last:
-                raise workload_error(failure, self._run.request.workload, "under your own settings")
-        if failure is not None:
-            return failure
         if failure := divergence(self._measuring, candidate):
             return failure
         half = self._turns_apart // 2
-        beside = (*before[-half:], *self._measuring.turns[:half])
-        factor = candidate.batch_factor / self._measuring.batch_factor
-        turns = self._taker.read_apart(beside, candidate.turns[: len(beside)], factor)
-        self._taker.learn(turns)
-        return Reading(candidate.measurement, beside, turns.pairs, turns.trusted)
+        around = (*before[-half:], *self._measuring.turns[:half])
+        baseline = msgspec.structs.replace(self._measuring.measurement, turns=around)
+        return self._taker.read_apart(baseline, candidate.measurement)
 
     def _take_turns_of(self, measuring: Measuring, deadline: float) -> Failure | None:
-        min_seconds = 10 * self.plan.turn_seconds()
-        for _ in range(self._turns_apart):
-            turn = measuring.take_turn(self.plan.order, max(deadline - time.perf_counter(), min_seconds))
-            if isinstance(turn, Failure):
-                return turn
-        return None
+        least_seconds = 10 * self.plan.turn_seconds()
+        return self._taker.take_alone(
+            measuring, self._turns_apart, lambda: max(deadline - time.perf_counter(), least_seconds)
+        )
 
     def rest(self) -> None:
-        """End its process until the next trial."""
+        """End its process until the next quick look."""
         self._measuring.close()
         self._rests = True
 

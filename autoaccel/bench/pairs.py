@@ -2,157 +2,118 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import msgspec
 
-from autoaccel.bench.bench import PairReading
+from autoaccel.bench.bench import FreshPair
 from autoaccel.bench.settling import Settling
-from autoaccel.bench.turns import TurnFailed, Turns, TurnTaker, divergence, is_of_its_own, lacks_room, later_order
+from autoaccel.bench.turns import OwnFailed, TurnTaker, blame, divergence, lacks_room
 from autoaccel.records.messages import Failure, Finished, Measure
 from autoaccel.records.proof import ProofPair
-from autoaccel.records.settings import Settings
+from autoaccel.records.settings import Settings, settings_key
 from autoaccel.runs.run_folder import PairsFor
 from autoaccel.runs.tuning_run import TuningRun
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.accuracy import pair_up
-from autoaccel.statistics.turn_plan import TurnPlan, TurnScatter, pair_seconds, pair_turns
-from autoaccel.workers.describing import workload_error
+from autoaccel.statistics.turn_plan import pair_turns
 from autoaccel.workers.measuring import Measuring
 
 _MAX_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
 
 
-class _ReferenceFailed(NamedTuple):
-    """The process that others are measured against has failed."""
-
-    failure: Failure
-
-
-class Reference(NamedTuple):
-    """What candidates are measured against."""
-
-    settings: Settings  # the baseline's; of contributions the recipe's
-    steps_per_epoch: int
-    plan: TurnPlan  # how turns are taken
-    usual_seconds: float  # what a step takes while nothing disturbs it
-    is_apart: bool = False  # whether two processes must not be alive together; found out where that is not known
-    scatter: TurnScatter | None = None  # what this run has shown of how much turns scatter; None: nothing yet
-
-    def pair_seconds(self, ready_seconds: float, speedup: float = 1.0) -> float:
-        """Return about what a fresh pair takes that does not train to its end.
-
-        Args:
-            ready_seconds: What it takes until a process has warmed up.
-            speedup: Of the candidate's steps.
-        """
-        deviation = self.scatter.deviation if self.scatter else self.plan.usual_deviation
-        turns = pair_turns(self.plan, 2 * ready_seconds, deviation, speedup)
-        return pair_seconds(self.plan, ready_seconds, turns, speedup)
-
-
+@dataclass
 class FreshPairs:
-    """Starts a pair of processes for each reading."""
+    """Starts a pair of processes for each reading, one under the settings that others are compared with."""
 
-    def __init__(self, run: TuningRun, reference: Reference, purpose: PairsFor = "proof", fresh: bool = False) -> None:
-        """Begin with no pair measured.
+    run: TuningRun
+    reference: Settings  # the user's own; of contributions the recipe's
+    taker: TurnTaker  # knows what is usual of the reference
+    is_apart: bool = False
+    """Whether two processes must not be alive together; found out where that is not known."""
+    purpose: PairsFor = "proof"  # what the pairs are kept as
+    fresh: bool = False  # whether the processes must be programs of their own, where forking would cost less
+    earlier: Sequence[ProofPair] = ()
+    """What an earlier part of the run has measured, in its order, is not measured again."""
 
-        Args:
-            run: What all stages share.
-            reference: What candidates are measured against.
-            purpose: What the pairs are kept as.
-            fresh: Whether the processes must be programs of their own, where forking would cost less.
-        """
-        self._run = run
-        self._reference_settings = reference.settings
-        usual = [reference.usual_seconds]
-        self._taker = TurnTaker(reference.plan, reference.steps_per_epoch, usual, reference.scatter)
-        self._settling = Settling(reference.plan)
-        self._fresh = fresh
-        self._purpose = purpose
-        self._apart = reference.is_apart
+    def __post_init__(self) -> None:
+        """Begin with no pair measured."""
+        self._settling = Settling(self.taker.plan)
         self._started = 0
+        self._earlier: defaultdict[str, deque[ProofPair]] = defaultdict(deque)
+        for pair in self.earlier:
+            self._earlier[settings_key(pair.settings)].append(pair)
 
     @property
     def disturbed_share(self) -> float:
         """Share of the turns that were disturbed."""
-        return self._taker.disturbed / max(1, len(self._taker.baseline_seconds) - 1)
+        return self.taker.disturbed / max(1, len(self.taker.baseline_seconds) - 1)
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-        """Return what one pair shows, both from this seed.
-
-        Args:
-            settings: The candidate's.
-            seed: Of the first weights and the order of the data.
-            steps: After so many the trainings end and are evaluated; None: they are not.
-        """
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
+        """Return what a pair shows: an earlier one, if that was asked for the same."""
+        left = self._earlier[settings_key(settings)]
+        if left and (left[0].seed, left[0].steps) == (how.seed, how.steps):
+            pair = left.popleft()
+            found = self.taker.read_apart(pair.baseline, pair.recipe)
+            return self._watched(settings, found._replace(trained=pair.trained), pair.steps)
+        left.clear()  # what follows answers other questions
         self._started += 1
-        names_of_sides = ("baseline", "recipe") if self._purpose == "proof" else ("recipe", "without")
-        names = [f"{self._purpose}-{self._started:02d}-{side}" for side in names_of_sides]
-        task = Measure(seed=seed, steps=steps)
+        names_of_sides = ("baseline", "recipe") if self.purpose == "proof" else ("recipe", "without")
+        names = [f"{self.purpose}-{self._started:02d}-{side}" for side in names_of_sides]
+        task = Measure(seed=how.seed, steps=how.steps)
         reading = self._measure(settings, task, names)
-        if isinstance(reading, _ReferenceFailed) and reading.failure.kind != "hung":
+        if isinstance(reading, OwnFailed) and reading.failure.kind != "hung":
             reading = self._measure(settings, task, names)  # it may have been chance
-        if isinstance(reading, _ReferenceFailed):
-            if self._purpose == "proof" and is_of_its_own(reading.failure):
-                raise workload_error(reading.failure, self._run.request.workload, "under your own settings")
-            reading = reading.failure
+        if isinstance(reading, OwnFailed):
+            is_recipe = self.purpose == "contributions"
+            reading = reading.failure if is_recipe else blame(reading, self.run.request.workload)
         if isinstance(reading, Failure):
-            self._run.starter.check_room()  # no settings are to blame for a disk that is full
+            self.run.starter.check_room()  # no settings are to blame for a disk that is full
         return reading
 
-    def _measure(self, settings: Settings, task: Measure, names: list[str]) -> PairReading | Failure | _ReferenceFailed:
-        if self._apart:
+    def _measure(self, settings: Settings, task: Measure, names: list[str]) -> Reading | Failure | OwnFailed:
+        if self.is_apart:
             return self._measure_apart(settings, task, names)
         reading = self._measure_together(settings, task, names)
-        failure = reading.failure if isinstance(reading, _ReferenceFailed) else reading
-        if isinstance(failure, Failure) and lacks_room(failure, self._run.starter.on_accelerator):
-            self._apart = True  # alone each of the two may have room enough
+        failure = reading.failure if isinstance(reading, OwnFailed) else reading
+        if isinstance(failure, Failure) and lacks_room(failure, self.run.starter.on_accelerator):
+            self.is_apart = True  # alone each of the two may have room enough
             return self._measure_apart(settings, task, names)
         return reading
 
-    def recall(self, pair: ProofPair) -> PairReading:
-        """Return what a pair showed that an earlier part of the run measured."""
-        reference, other = pair.baseline, pair.recipe
-        both = min(len(reference.turns), len(other.turns))
-        factor = other.batch_factor / reference.batch_factor
-        turns = self._taker.read_apart(reference.turns[:both], other.turns[:both], factor)
-        self._taker.learn(turns)
-        reading = PairReading(turns.pairs, turns.trusted, pair.trained, steps=turns.steps)
-        return self._watched(pair.settings, reading, pair.steps)
-
-    def _watched(self, settings: Settings, reading: PairReading, steps: int | None) -> PairReading:
+    def _watched(self, settings: Settings, reading: Reading, steps: int | None) -> Reading:
         """Return a reading that says whether a trend was seen with it; only pairs that do not train look later.
 
         Of processes that were not alive together the machine may have made it.
         """
-        if self._apart:
+        if self.is_apart:
             return reading
         if steps is not None:
             return reading._replace(trusted=reading.trusted and not self._settling.later_steps(settings))
-        return reading._replace(trend=self._settling.take_in(settings, reading.turns, reading.trusted))
+        return reading._replace(trend=self._settling.take_in(settings, reading.pairs, reading.trusted))
 
-    def _measure_together(
-        self, settings: Settings, task: Measure, names: list[str]
-    ) -> PairReading | Failure | _ReferenceFailed:
+    def _measure_together(self, settings: Settings, task: Measure, names: list[str]) -> Reading | Failure | OwnFailed:
         """Return what two processes show that are alive together, in turns."""
-        starter, clock, steps = self._run.starter, self._run.clock, task.steps
+        starter, clock, steps = self.run.starter, self.run.clock, task.steps
         measuring = starter.start_all_measuring(
-            task, dict(zip(names, (self._reference_settings, settings), strict=True)), clock.left, self._fresh
+            task, dict(zip(names, (self.reference, settings), strict=True)), clock.left, self.fresh
         )
         try:
             reference, other = measuring
             if isinstance(reference, Failure):
-                return _ReferenceFailed(reference)
+                return OwnFailed(reference)
             if isinstance(other, Failure):
                 return other
             most = self._turns_worth((reference, other)) if steps is None else _MAX_TURNS
             later = self._settling.later_steps(settings) if steps is None else 0
-            turns = self._taker.take(reference, other, lambda pairs: len(pairs) >= most, clock.left, later)
-            if isinstance(turns, TurnFailed):
-                return _ReferenceFailed(turns.failure) if turns.who is reference else turns.failure
-            ended = [] if steps is None or not turns.pairs else [reference.finish(clock.left), other.finish(clock.left)]
-            return self._keep(task, turns, (reference, other), ended)
+            reading = self.taker.take(reference, other, lambda pairs: len(pairs) >= most, clock.left, later)
+            if not isinstance(reading, Reading):
+                return reading
+            trains = steps is not None and reading.pairs
+            ended = [side.finish(clock.left) for side in (reference, other)] if trains else []
+            return self._keep(task, reading, (reference, other), ended)
         finally:
             for side in measuring:
                 if not isinstance(side, Failure):
@@ -162,35 +123,28 @@ class FreshPairs:
         """Return how many turns two processes are worth that have just been started."""
         reference, other = started
         start_seconds = reference.ready_seconds + other.ready_seconds
-        plan = self._taker.plan
+        plan = self.taker.plan
         speedup = plan.step_seconds / other.warm_step_seconds  # of its own steps, whatever their batch
-        return pair_turns(plan, start_seconds, self._taker.scatter.deviation, speedup)
+        return pair_turns(plan, start_seconds, self.taker.scatter.deviation, speedup)
 
-    def _measure_apart(
-        self, settings: Settings, task: Measure, names: list[str]
-    ) -> PairReading | Failure | _ReferenceFailed:
+    def _measure_apart(self, settings: Settings, task: Measure, names: list[str]) -> Reading | Failure | OwnFailed:
         """Return what two whole processes show, one after the other; which one begins changes from pair to pair."""
-        clock = self._run.clock
-        sides = (self._reference_settings, settings)
+        clock = self.run.clock
+        sides = (self.reference, settings)
         measured: dict[int, Measuring] = {}
         ended: dict[int, Finished | Failure] = {}
         most = 0
         for side in (0, 1) if self._started % 2 else (1, 0):
-            started = self._run.starter.start_all_measuring(task, {names[side]: sides[side]}, clock.left, self._fresh)
+            started = self.run.starter.start_all_measuring(task, {names[side]: sides[side]}, clock.left, self.fresh)
             measuring = started[0]
             if isinstance(measuring, Failure):
-                return measuring if side else _ReferenceFailed(measuring)
+                return measuring if side else OwnFailed(measuring)
             try:
                 # As many of the second as of the first.
                 most = most or (self._turns_worth((measuring, measuring)) if task.steps is None else _MAX_TURNS)
                 later = self._settling.later_steps(settings) if task.steps is None else 0
-                for number in range(most):
-                    order = self._taker.plan.order if number else later_order(self._taker.plan, later)
-                    turn = measuring.take_turn(order, clock.left)
-                    if isinstance(turn, Failure):
-                        return turn if side else _ReferenceFailed(turn)
-                    if not turn.step_seconds:
-                        break
+                if failure := self.taker.take_alone(measuring, most, lambda: clock.left, later):
+                    return failure if side else OwnFailed(failure)
                 if task.steps is not None:
                     ended[side] = measuring.finish(clock.left)
             finally:
@@ -199,36 +153,32 @@ class FreshPairs:
         reference, other = measured[0], measured[1]
         if failure := divergence(reference, other):
             return failure
-        both = min(len(reference.turns), len(other.turns))
-        factor = other.batch_factor / reference.batch_factor
-        turns = self._taker.read_apart(reference.turns[:both], other.turns[:both], factor)
-        return self._keep(task, turns, (reference, other), [ended[side] for side in sorted(ended)])
+        reading = self.taker.read_apart(reference.measurement, other.measurement)
+        return self._keep(task, reading, (reference, other), [ended[side] for side in sorted(ended)])
 
     def _keep(
         self,
         task: Measure,
-        turns: Turns,
+        reading: Reading,
         measuring: tuple[Measuring, Measuring],
         ended: Sequence[Finished | Failure],
-    ) -> PairReading | Failure | _ReferenceFailed:
-        """Return what the turns of a pair show, and the metrics of those that trained to their end; write it down.
+    ) -> Reading | Failure | OwnFailed:
+        """Return what a pair shows, with the metrics of those that trained to their end; write it down.
 
         A training that diverges under the user's own settings leaves the metric open, whatever the other comes to.
         """
-        self._taker.learn(turns)
-        if not turns.pairs:
+        if not reading.pairs:
             return Failure(kind="invalid", message="the training is too short for a turn")
         own, others = ended or (None, None)
         if isinstance(own, Failure) and own.kind == "diverged":
             own = msgspec.structs.replace(own, message=f"under your own settings, {own.message}")
-            return PairReading(turns.pairs, turns.trusted, None, own)
+            return reading._replace(own_failure=own)
         if isinstance(own, Failure):
-            return _ReferenceFailed(own)
+            return OwnFailed(own)
         if isinstance(others, Failure):
             return others
         trained = pair_up(own, others) if own is not None and others is not None else None
         reference, other = measuring
         pair = ProofPair(other.settings, task.seed, reference.measurement, other.measurement, trained, task.steps)
-        self._run.folder.add_pair(pair, self._purpose)
-        reading = PairReading(turns.pairs, turns.trusted, trained, steps=turns.steps)
-        return self._watched(other.settings, reading, task.steps)
+        self.run.folder.add_pair(pair, self.purpose)
+        return self._watched(other.settings, reading._replace(trained=trained), task.steps)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from autoaccel.records.settings import Settings, settings_key
+from autoaccel.search.instruments import Trend
 from autoaccel.statistics.comparison import Pair, log_ratios
 from autoaccel.statistics.trend import has_trend
 from autoaccel.statistics.turn_plan import TurnPlan
@@ -14,10 +14,6 @@ _LATER_STEPS = (0, 100, 400)
 """Steps that both processes of a pair make before their first turn, until no trend is seen. Caches, allocators, clocks
 and adaptive libraries settle within some ten or hundred steps; what changes only after thousands no proof can wait
 for."""
-
-Trend = Literal["", "look later", "given up"]
-"""Whether a trend was seen within pairs. Then none so far counts, and the next look later into their training, or that
-would take too long."""
 
 _MAX_SECONDS = 60.0  # that both processes of a pair may take until then
 

@@ -6,31 +6,25 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from autoaccel.records.messages import Failure, GiveTurn, Turn
+from autoaccel.records.trial import Measurement
+from autoaccel.records.workload import Workload
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.comparison import Pair, log_ratios
 from autoaccel.statistics.disturbance import RECENT_TURNS, undisturbed, usual_seconds
 from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.turn_plan import Enough, TurnPlan, TurnScatter
+from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
 
 _AT_ONCE = 2  # turns of each side between two looks at what they show
 _MAX_REPEATED = 3  # times the least that say anything are taken in all, where fewer were undisturbed
 _MAX_TIMES_LONGER = 10  # a turn may last, compared with planned, even if time is up: neighbours slow some down
-
-
-class Turns(NamedTuple):
-    """What two processes showed in turns."""
-
-    pairs: list[Pair]  # of the turns that count: all undisturbed ones, or all if hardly any was
-    baseline_seconds: tuple[float, ...]  # the baseline's step seconds in every turn
-    disturbed: int  # turns that were
-    trusted: bool  # enough of them were undisturbed
-    steps: int  # of each side, in all turns
 
 
 def lacks_room(failure: Failure, on_accelerator: bool) -> bool:
@@ -65,11 +59,21 @@ def divergence(baseline: Measuring, other: Measuring) -> Failure | None:
     return Failure(kind="diverged", message=message, signature="")
 
 
-class TurnFailed(NamedTuple):
-    """One of the two came to an end of its own."""
+class OwnFailed(NamedTuple):
+    """The process that another is compared with has failed, which says nothing of the settings of that one."""
 
-    who: Measuring
     failure: Failure
+
+
+def blame(failed: OwnFailed, workload: Workload) -> Failure:
+    """Return what a comparison comes to whose reference has failed again.
+
+    Raises:
+        WorkloadFailedError: If the reference, under the user's own settings, has failed for a reason of its own.
+    """
+    if is_of_its_own(failed.failure):
+        raise workload_error(failed.failure, workload, "under your own settings")
+    return failed.failure
 
 
 class TurnTaker:
@@ -106,8 +110,8 @@ class TurnTaker:
         enough: Enough,
         timeout_seconds: float = math.inf,
         later_steps: int = 0,
-    ) -> Turns | TurnFailed:
-        """Give two processes turns until they are enough, or time is up, or their training is over.
+    ) -> Reading | Failure | OwnFailed:
+        """Give two processes turns until they are enough, or time is up, or their training is over; learn from them.
 
         Which one begins changes each time, so that a drift of the machine favours neither.
 
@@ -131,16 +135,19 @@ class TurnTaker:
                     longest = max(deadline - time.perf_counter(), _MAX_TIMES_LONGER * usual)
                     turn = side.take_turn(order, longest)
                     if isinstance(turn, Failure):
-                        return TurnFailed(side, turn)
+                        return turn if side is other else OwnFailed(turn)
             if failure := divergence(baseline, other):
-                return TurnFailed(other, failure)
+                return failure
             alternated = list(zip(baseline.turns[before[0] :], other.turns[before[1] :], strict=True))
-            every, pairs = self._read(alternated, factor)
+            every, counted = self._read(alternated, factor)
             over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
-            if enough(pairs) or (over and len(pairs) >= least):
-                return _turns(alternated, every, pairs, trusted=True)
-            if over or (len(every) >= _MAX_REPEATED * least and len(pairs) < least):
-                return _turns(alternated, every, pairs, trusted=len(pairs) == len(every))
+            trusted = enough(counted) or (over and len(counted) >= least)
+            if trusted or over or (len(every) >= _MAX_REPEATED * least and len(counted) < least):
+                trusted = trusted or len(counted) == len(every)
+                pairs = self._learn(every, counted, trusted)
+                return Reading(
+                    other.measurement, tuple(mine for mine, _ in alternated), pairs, trusted, _steps(alternated)
+                )
 
     def _order(self, taken: Sequence[Turn]) -> GiveTurn:
         """Return the order of a turn for a process that has taken some.
@@ -157,24 +164,42 @@ class TurnTaker:
         number += self._random.randrange(2) if plan.uncounted_steps else 0
         return msgspec.structs.replace(plan, seconds=0.0, min_steps=number)
 
-    def read_apart(self, baseline: Sequence[Turn], other: Sequence[Turn], factor: float) -> Turns:
-        """Return what turns of two processes show that were not alive at the same time.
+    def take_alone(
+        self, measuring: Measuring, number: int, seconds_left: Callable[[], float], later_steps: int = 0
+    ) -> Failure | None:
+        """Give a process so many turns, or until its training is over; return how it fails, if it does.
 
         Args:
-            baseline: The baseline's.
-            other: The candidate's, as many.
-            factor: Samples of one of the candidate's steps, over those of one of the baseline's.
+            measuring: The process.
+            number: Of turns.
+            seconds_left: Returns how long the next one may take.
+            later_steps: That it makes before its first turn.
         """
-        both = list(zip(baseline, other, strict=True))
-        every, pairs = self._read(both, factor)
-        return _turns(both, every, pairs, trusted=len(pairs) >= self.plan.min_turns or len(pairs) == len(every))
+        for taken in range(number):
+            turn = measuring.take_turn(later_order(self.plan, 0 if taken else later_steps), seconds_left())
+            if isinstance(turn, Failure):
+                return turn
+            if not turn.step_seconds:
+                break
+        return None
 
-    def learn(self, turns: Turns) -> None:
-        """Take into account what turns have shown of the baseline, and of the machine."""
-        self.baseline_seconds.extend(turns.baseline_seconds)
-        self.disturbed += turns.disturbed
-        if turns.trusted:
-            self.scatter.learn(log_ratios(turns.pairs))
+    def read_apart(self, baseline: Measurement, other: Measurement) -> Reading:
+        """Return what two processes show that were not alive at the same time, and learn from it.
+
+        Where one has made more turns than the other, its last ones do not count.
+        """
+        both = list(zip(baseline.turns, other.turns, strict=False))
+        every, counted = self._read(both, other.batch_factor / baseline.batch_factor)
+        trusted = len(counted) >= self.plan.min_turns or len(counted) == len(every)
+        return Reading(other, baseline.turns, self._learn(every, counted, trusted), trusted, _steps(both))
+
+    def _learn(self, every: list[Pair], counted: list[Pair], trusted: bool) -> list[Pair]:
+        """Take into account what turns have shown of the baseline, and of the machine; return those that count."""
+        self.baseline_seconds.extend(mine for mine, _ in every)
+        self.disturbed += len(every) - len(counted)
+        if trusted:
+            self.scatter.learn(log_ratios(counted))
+        return counted if trusted else every
 
     def _read(self, both: Sequence[tuple[Turn, Turn]], factor: float) -> tuple[list[Pair], list[Pair]]:
         """Return the step seconds of all turns in which both made steps, and of those that were undisturbed."""
@@ -197,7 +222,6 @@ def later_order(plan: TurnPlan, later_steps: int) -> GiveTurn:
     return msgspec.structs.replace(plan.order, uncounted_steps=max(plan.order.uncounted_steps, later_steps))
 
 
-def _turns(alternated: Sequence[tuple[Turn, Turn]], every: list[Pair], pairs: list[Pair], trusted: bool) -> Turns:
-    steps = min(sum(len(both[side].step_seconds) for both in alternated) for side in (0, 1)) if alternated else 0
-    counted = pairs if trusted else every
-    return Turns(counted, tuple(mine for mine, _ in every), len(every) - len(pairs), trusted, steps)
+def _steps(alternated: Sequence[tuple[Turn, Turn]]) -> int:
+    """Return how many steps each side has made at least."""
+    return min(sum(len(both[side].step_seconds) for both in alternated) for side in (0, 1))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from autoaccel.bench.pairs import FreshPairs, Reference
+from autoaccel.bench.pairs import FreshPairs
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.commands.use import RecipeUse
 from autoaccel.machine.own_use import machine_to_itself
 from autoaccel.proof.proof import Prover
@@ -58,12 +59,10 @@ def verify_recipe(use: RecipeUse, min_pairs: int, budget_seconds: float, listene
         run.tell(BaselineMeasured(baseline.settings, baseline.step_seconds, recipe.projection.baseline_total_seconds))
         run.tell(StageStarted("confirm", "fresh pairs of processes, until it is clear whether the claim holds"))
         step_seconds = recipe.baseline.step_seconds
-        plan = plan_turns(step_seconds, facts.device)
-        reference = Reference(baseline.settings, facts.steps_per_epoch, plan, step_seconds)
-        pairs = FreshPairs(run, reference, fresh=True)
-        measured = verify_claim(
-            recipe.comparison, recipe.settings, Prover(pairs, facts, run.clock, run.tell), min_pairs
-        )
+        taker = TurnTaker(plan_turns(step_seconds, facts.device), facts.steps_per_epoch, [step_seconds])
+        pairs = FreshPairs(run, baseline.settings, taker, fresh=True)
+        prover = Prover(pairs.compare, facts, run.clock, run.tell)
+        measured = verify_claim(recipe.comparison, recipe.settings, prover, min_pairs)
         tell_written(starter, listener)
     if isinstance(measured, Failure):
         raise workload_error(measured, workload, "while it was measured")

@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
-from autoaccel.bench.bench import PairSource
+from autoaccel.bench.bench import Compare, FreshPair, Reference
 from autoaccel.records.messages import Failure
 from autoaccel.records.recipe import Contribution, Interaction
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
+from autoaccel.search.instruments import Clock
 from autoaccel.search.knowledge import KnownSpeedup
-from autoaccel.search.trial_source import Clock
 from autoaccel.space.change import Change
 from autoaccel.statistics.comparison import CONFIDENCE, turns_log
 from autoaccel.statistics.runs import CompileSeconds
@@ -66,12 +66,18 @@ class Proven(NamedTuple):
 
     change: Change
     whole: Comparison  # the proven speed-up
+    step_seconds: float  # of the recipe
 
     @property
     def known(self) -> KnownSpeedup:
         """The proven speed-up, as a predictor takes it."""
         whole = self.whole
         return KnownSpeedup(self.change.settings, math.log(whole.speedup), math.log(whole.high / whole.low) / 2 / _Z)
+
+    @property
+    def reference(self) -> Reference:
+        """The recipe, as what the same without a setting is compared with."""
+        return Reference(self.change.settings, self.step_seconds)
 
     def without(self, *names: str) -> Settings:
         """Return the recipe without some of its settings."""
@@ -113,7 +119,7 @@ class _Left(NamedTuple):
         return self.cold_seconds + MIN_PAIRS_EACH * self.seconds
 
 
-def break_down(recipe: Proven, pairs: PairSource, predictor: Predictor, time: TimeLeft) -> Breakdown:
+def break_down(recipe: Proven, compare: Compare, predictor: Predictor, time: TimeLeft) -> Breakdown:
     """Return what each changed setting contributes; nothing where fewer than two changed.
 
     As many settings as time allows are measured, the least known first; one that takes too long leaves its time to
@@ -122,13 +128,13 @@ def break_down(recipe: Proven, pairs: PairSource, predictor: Predictor, time: Ti
 
     Args:
         recipe: That was proven.
-        pairs: Measures settings against the recipe.
+        compare: Measures a pair of processes.
         predictor: Knows the trials.
         time: That there is.
     """
     if len(recipe.change.names) < 2:
         return Breakdown()
-    logs = _summed_up(_read(_to_measure(recipe, predictor, time), pairs, time))
+    logs = _summed_up(_read(_to_measure(recipe, predictor, time), recipe.reference, compare, time))
     measured = set(logs)
     known = [recipe.known]
     for name, log in logs.items():
@@ -208,7 +214,7 @@ def _affordable(candidates: Sequence[_Left], time: TimeLeft) -> list[_Left]:
     return found or [one for one in candidates if one.least_seconds <= time.left][:1]
 
 
-def _read(candidates: Sequence[_Left], pairs: PairSource, time: TimeLeft) -> dict[str, list[float]]:
+def _read(candidates: Sequence[_Left], recipe: Reference, compare: Compare, time: TimeLeft) -> dict[str, list[float]]:
     """Return the log speed-ups of the recipe over itself without each setting, one of each pair that was undisturbed.
 
     Where pairs take longer than expected, the last candidates are given up for the sake of the first, as a single pair
@@ -216,7 +222,8 @@ def _read(candidates: Sequence[_Left], pairs: PairSource, time: TimeLeft) -> dic
 
     Args:
         candidates: The recipe without each, the first preferred.
-        pairs: Measures.
+        recipe: That they are compared with.
+        compare: Measures a pair.
         time: That there is.
     """
     clock = time.clock
@@ -233,13 +240,13 @@ def _read(candidates: Sequence[_Left], pairs: PairSource, time: TimeLeft) -> dic
             if clock.spent + slower * _seconds_until_told(one, working, found, number) > until:
                 continue
             began = clock.spent
-            reading = pairs.measure(one.settings, number, None)
+            reading = compare(one.settings, FreshPair(number, against=recipe))
             expected_seconds += one.seconds + (one.cold_seconds if number == 0 else 0.0)
             spent_seconds += clock.spent - began
             if isinstance(reading, Failure):
                 working.remove(one)
             elif reading.trusted and not reading.trend:
-                found[one.name].append(-turns_log(reading.turns))
+                found[one.name].append(-turns_log(reading.pairs))
     return found
 
 

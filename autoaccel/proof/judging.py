@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable
 
 from autoaccel.bench.bench import Bench
-from autoaccel.bench.resuming import NOTHING_EARLIER, Earlier
 from autoaccel.bench.rounding import (
     UPDATE_STEPS,
     may_compare_updates,
     why_not_by_rounding,
 )
 from autoaccel.errors import BadRequestError
+from autoaccel.proof.earlier import NOTHING_EARLIER, Earlier
 from autoaccel.proof.evidence import (
     MAX_TIMES,
     choose_evidence,

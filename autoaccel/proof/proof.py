@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from autoaccel.bench.bench import PairReading, PairSource
+from autoaccel.bench.bench import Compare, FreshPair
 from autoaccel.proof.metric import MetricProof
 from autoaccel.records.accuracy import Accuracy, exact_numbers
 from autoaccel.records.conclusion import Obstacle
@@ -23,7 +23,7 @@ from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import trainings_words
 from autoaccel.report.rounding import rounding_words
-from autoaccel.search.trial_source import Clock
+from autoaccel.search.instruments import Clock, Reading
 from autoaccel.statistics.comparison import Pair, compare
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS, SpeedRule
 
@@ -139,16 +139,16 @@ class Prover:
     are compared then.
     """
 
-    def __init__(self, pairs: PairSource, facts: TrainingFacts, clock: Clock, tell: Listener) -> None:
+    def __init__(self, compare: Compare, facts: TrainingFacts, clock: Clock, tell: Listener) -> None:
         """Begin with nothing proven.
 
         Args:
-            pairs: Measures.
+            compare: Measures a pair.
             facts: Of the training.
             clock: Knows the budget.
             tell: Told what happens.
         """
-        self._pairs = pairs
+        self._compare = compare
         self._facts = facts
         self._clock = clock
         self._tell = tell
@@ -193,7 +193,7 @@ class Prover:
             if reading.trend:
                 course.begin_anew()
             elif reading.trusted:
-                course.pairs.append(reading.turns)
+                course.pairs.append(reading.pairs)
                 course.steps += reading.steps
             if reading.trend == "given up":
                 return course.ended("incomplete", "speed settles")
@@ -214,16 +214,16 @@ class Prover:
                     keep = None
         return course.concluded() if course.holds else course.ended("incomplete", obstacle)
 
-    def _measure_pair(self, settings: Settings, number: int, training: MetricProof | None) -> PairReading | Failure:
+    def _measure_pair(self, settings: Settings, number: int, training: MetricProof | None) -> Reading | Failure:
         """Return what the n-th pair shows, which may train for the metric, too."""
         seed, steps = (training.trained, training.plan.steps) if training else (number - 1, None)
-        reading = self._pairs.measure(settings, seed, steps)
-        if training is not None and isinstance(reading, PairReading) and reading.trained is not None:
+        reading = self._compare(settings, FreshPair(seed, steps))
+        if training is not None and not isinstance(reading, Failure) and reading.trained is not None:
             training.add(reading.trained)
         return reading
 
     def _refusal_after(
-        self, course: _Course, reading: PairReading, training: MetricProof | None, pair_seconds: float
+        self, course: _Course, reading: Reading, training: MetricProof | None, pair_seconds: float
     ) -> _Refusal | None:
         """Decide by one more pair what is open; return why the settings are refused, if they are."""
         if reading.own_failure is not None:
@@ -315,13 +315,13 @@ class Prover:
         comparison: Comparison | None = None
         max_pairs = min_pairs if clear is None else None
         while True:
-            reading = self._pairs.measure(settings, len(pairs), None)
+            reading = self._compare(settings, FreshPair(len(pairs)))
             if isinstance(reading, Failure):
                 return comparison if reading.kind == "hung" and self._clock.left <= 0 else reading
             if reading.trend:
                 pairs.clear()
             else:
-                pairs.append(reading.turns)
+                pairs.append(reading.pairs)
             comparison = compare(pairs) if len(pairs) >= MIN_PAIRS else None
             self._tell(PairFinished(len(pairs), max_pairs, settings, comparison))
             if comparison is not None and len(pairs) >= min_pairs and (clear is None or clear(comparison)):

@@ -19,6 +19,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.study import PeerActivity
 from autoaccel.records.trial import Comparison, Trial
 from autoaccel.search.gradient import FREE, KnowledgeGradient, Proofs, Suggestion, SuggestionBounds
+from autoaccel.search.instruments import Instruments, QuickLook
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.outcomes import Outcomes
 from autoaccel.search.patience import enough_for, given_up, max_trial_seconds, patience_for
@@ -28,7 +29,6 @@ from autoaccel.search.sampler import KnowledgeGradientSampler
 from autoaccel.search.samplers import make_sampler
 from autoaccel.search.study import SearchStudy, study_in_memory
 from autoaccel.search.task import SearchTask
-from autoaccel.search.trial_source import Instruments
 from autoaccel.statistics.comparison import compare_in_process
 
 if TYPE_CHECKING:
@@ -234,9 +234,8 @@ class Search:
         before = self._clock.spent
         patience = patience_for(settings, self.knowledge, self._budget_seconds)
         timeout_seconds = max(1.0, min(max_seconds, patience.seconds))
-        reading = self._instruments.source.measure(
-            settings, f"trial-{number:04d}", enough_for(settings, self.knowledge), timeout_seconds
-        )
+        look = QuickLook(f"trial-{number:04d}", enough_for(settings, self.knowledge), timeout_seconds)
+        reading = self._instruments.compare(settings, look)
         if isinstance(reading, Failure):
             if reading.kind == "hung":
                 reading = given_up(reading, patience, timeout_seconds)
@@ -248,7 +247,7 @@ class Search:
                 outcome=reading.measurement,
                 spent_seconds=self._clock.spent - before,
                 comparison=compare_in_process(reading.pairs, reading.trusted),
-                baseline_turns=reading.baseline_turns,
+                baseline_turns=reading.reference_turns,
                 again=again,
             )
         return self._add(trial)

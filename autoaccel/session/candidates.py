@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autoaccel.bench.resuming import Earlier
 from autoaccel.proof.contributions import Breakdown
+from autoaccel.proof.earlier import Earlier
 from autoaccel.proof.evidence import SURE
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.proof.proof import Proof, Prover
@@ -69,7 +69,7 @@ def begin_proofs(setup: Setup, search: Search) -> ProofState:
         search=search,
         judge=judge,
         budget=Budget(run, search, judge),
-        prover=Prover(setup.baseline.pairs(earlier.pairs), setup.facts, run.clock, run.tell),
+        prover=Prover(setup.baseline.compare, setup.facts, run.clock, run.tell),
         earlier=earlier,
         resumed=list(earlier.open),
         numbers=earlier.numbers,

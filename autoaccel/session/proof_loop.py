@@ -106,7 +106,6 @@ def _prove(state: ProofState, candidate: Candidate, why: ProofReason) -> Attempt
     if _is_elsewhere(state, settings):
         return None
     run, study, number = state.setup.run, state.setup.study, number_of(state, settings)
-    state.setup.baseline.rest()  # whose memory the proof may need
     metric = _begin_metric(state, candidate, number)
     run.tell(StageStarted("confirm", proof_start_words(why, len(search.trials))))
     began = run.clock.spent
@@ -258,7 +257,7 @@ def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdo
     proof leaves out a setting at least. Where there is no time for it, it is left open if the settings make it slower
     beyond doubt.
     """
-    breakdown = _break_down(state, attempt)
+    breakdown = break_down_proven(state, attempt)
     while (rest := without_harmful(state, attempt, breakdown)) is not None:
         number = number_of(state, rest.settings)
         if number > MAX_CANDIDATES or not state.budget.fits(rest):
@@ -275,13 +274,8 @@ def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdo
         if _is_clearly_slower(further.proof, attempt.proof):
             break
         keep_recipe(state, further)
-        attempt, breakdown = further, _break_down(state, further)
+        attempt, breakdown = further, break_down_proven(state, further)
     return attempt, breakdown
-
-
-def _break_down(state: ProofState, attempt: Attempt) -> Breakdown:
-    """Return what each setting contributes to settings that were proven, as far as the budget allows to tell."""
-    return break_down_proven(state.setup, state.search, attempt.candidate.change, attempt.proof)
 
 
 def _leave_open(state: ProofState, candidate: Candidate) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from autoaccel.records.progress import Note, StageStarted
 from autoaccel.runs.sharing import begin_study
 from autoaccel.search.economy import Economy
+from autoaccel.search.instruments import Instruments
 from autoaccel.search.loop import Search
 from autoaccel.search.starts import start_of
 from autoaccel.search.task import SearchTask, expect
-from autoaccel.search.trial_source import Instruments
 from autoaccel.session.setup import Setup
 
 
@@ -22,7 +22,7 @@ def start_search(setup: Setup) -> Search:
     prior = expect(space, setup.context, baseline_settings, setup.findings)
     task = SearchTask(space, baseline_settings, _economy(setup), prior, options.seed, options.trials, options.sampler)
     study = setup.study or begin_study(run.folder.study, run.folder.study_name)
-    search = Search(task, Instruments(setup.baseline, run.clock, run.folder.add_trial, run.tell), study)
+    search = Search(task, Instruments(setup.baseline.compare, run.clock, run.folder.add_trial, run.tell), study)
     if setup.study:
         run.folder.save_trials(())  # the study has them all
     else:

@@ -34,14 +34,13 @@ from autoaccel.records.trial import Trial
 from autoaccel.report.conclusions import stop_words
 from autoaccel.runs.sharing import proof_elsewhere, showing_life
 from autoaccel.search.economy import Economy
+from autoaccel.search.instruments import Instruments, QuickLook, Reading
 from autoaccel.search.loop import Search
 from autoaccel.search.storage import open_storage
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import SearchTask, expect
-from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
-from autoaccel.statistics.turn_plan import Enough
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.postgres import find_postgres, running_postgres
 from benchmarks.harness.replay import Facts, Replay
@@ -97,12 +96,12 @@ class DoomedSource(Replay):
 
     measured = False
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+    def compare(self, settings: Settings, look: QuickLook) -> Reading | Failure:
         """Measure as others do, but only once."""
         if self.measured:
             time.sleep(600)
         self.measured = True
-        return super().measure(settings, name, enough, timeout_seconds)
+        return super().compare(settings, look)
 
 
 def search(facts: Facts, seed: int, study: SearchStudy | None, doomed: bool = False) -> tuple[Search, dict[str, Any]]:
@@ -129,7 +128,7 @@ def search(facts: Facts, seed: int, study: SearchStudy | None, doomed: bool = Fa
         if best != held[-1][1]:
             held.append((clock.spent, best))
 
-    one = Search(task, Instruments(source, clock, keep, ignore), study)
+    one = Search(task, Instruments(source.compare, clock, keep, ignore), study)
     stop = one.run(lambda settings, speedup: 0.0)
     best = one.best.settings if one.best else head.baseline_settings
     everything = [facts.total_seconds(facts.settings[key], PLANNED_STEPS) for key in facts.log_speedup]

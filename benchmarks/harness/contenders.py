@@ -13,6 +13,7 @@ import msgspec
 
 from autoaccel.bench.live_bench import LiveBench
 from autoaccel.bench.pairs import FreshPairs
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.proof.proof import Prover
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
@@ -41,9 +42,9 @@ class Contest:
         self.baseline_settings = baseline_settings(context)
         self.baseline = LiveBench(run, context.training, self.baseline_settings)
         self.baseline.rest()
-        reference = self.baseline.reference._replace(usual_seconds=self.baseline.step_seconds, scatter=None)
-        pairs = FreshPairs(run, reference, fresh=True)
-        self._prover = Prover(pairs, context.training, run.clock, run.tell)
+        taker = TurnTaker(self.baseline.plan, context.training.steps_per_epoch, [self.baseline.step_seconds])
+        pairs = FreshPairs(run, self.baseline_settings, taker, self.baseline.is_apart, fresh=True)
+        self._prover = Prover(pairs.compare, context.training, run.clock, run.tell)
 
     def compare(self, change: Settings, min_pairs: int) -> dict[str, Any]:
         """Return the speed-up of a change over the baseline, with its interval; or why there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,31 +11,30 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from autoaccel.advise.bounds import OTHERS_SPEEDUP
-from autoaccel.bench.bench import PairReading, PairSource
+from autoaccel.bench.bench import FreshPair, Reference
 from autoaccel.bench.rounding import UPDATE_STEPS
-from autoaccel.bench.turns import TurnFailed
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.messages import Failure
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.progress import Listener, ignore
-from autoaccel.records.proof import ProofPair, TrainedPair
+from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint, Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.rounding import RoundingEvidence
-from autoaccel.records.settings import Settings
+from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.runs.run_folder import RunFolder
 from autoaccel.runs.tuning_run import TuningRun
+from autoaccel.search.instruments import QuickLook, Reading
 from autoaccel.search.study import study_in_memory
-from autoaccel.search.trial_source import Reading
 from autoaccel.session.concluding import conclude
 from autoaccel.session.planning import Planner
 from autoaccel.session.proof_loop import search_and_prove
 from autoaccel.session.setup import Setup
 from autoaccel.space.narrow import narrow
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, drift_on
-from autoaccel.statistics.turn_plan import Enough, TurnPlan, pair_seconds, pair_turns, trial_seconds, turns_worth
+from autoaccel.statistics.turn_plan import TurnPlan, pair_seconds, pair_turns, trial_seconds, turns_worth
 from autoaccel.units import parse_duration
 from benchmarks.harness.replay import Facts, Replay, Side, SimulatedClock, as_measuring
 
@@ -60,7 +59,7 @@ class RecordedPairs:
         """Begin with no pair measured."""
         self._taker = self.facts.turn_taker()
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
         """Return what a pair shows; the budget may be spent before. With steps, both come to nearly the same metric."""
         if self.clock.left <= 0:
             return Failure(kind="hung", message="the budget was spent")
@@ -78,15 +77,13 @@ class RecordedPairs:
         count = min(len(outcome.turns), len(reference))
         order = [*self.random.sample(range(count), count), *self.random.choices(range(count), k=most)]
         sides = [Side([turns[index] for index in order], self.clock) for turns in (reference, outcome.turns)]
-        turns = self._taker.take(as_measuring(sides[0]), as_measuring(sides[1]), lambda pairs: len(pairs) >= most)
-        assert not isinstance(turns, TurnFailed)
-        self._taker.learn(turns)
-        trained = None
-        if steps is not None:
-            self.clock.spent += 2 * steps * facts.baseline_step_seconds
-            own, others = (_METRIC + self.random.gauss(0, _SCATTER) for _ in range(2))
-            trained = TrainedPair((own, others))
-        return PairReading(turns.pairs, turns.trusted, trained, steps=turns.steps)
+        reading = self._taker.take(as_measuring(sides[0]), as_measuring(sides[1]), lambda pairs: len(pairs) >= most)
+        assert isinstance(reading, Reading)
+        if how.steps is None:
+            return reading
+        self.clock.spent += 2 * how.steps * facts.baseline_step_seconds
+        own, others = (_METRIC + self.random.gauss(0, _SCATTER) for _ in range(2))
+        return reading._replace(trained=TrainedPair((own, others)))
 
 
 class RecordedBench:
@@ -105,6 +102,7 @@ class RecordedBench:
         self._clock = clock
         self._random = random.Random(seed)
         self._replay = Replay(facts, clock, self._random)
+        self._pairs: dict[str, RecordedPairs] = {}  # by what they are measured against
         self._compared: set[int] = set()
         self.settings: Settings = facts.table.head.baseline_settings
         self.facts = training
@@ -127,27 +125,21 @@ class RecordedBench:
         turns = turns_worth(self.plan, self.ready_seconds, self.plan.usual_deviation, speedup)
         return trial_seconds(self.plan, self.ready_seconds, turns, speedup)
 
-    def pair_seconds(self, speedup: float = 1.0) -> float:
+    def pair_seconds(self, speedup: float = 1.0, against: Reference | None = None) -> float:
         """Return about what a pair takes."""
-        turns = pair_turns(self.plan, 2 * self.ready_seconds, self.plan.usual_deviation, speedup)
-        return pair_seconds(self.plan, self.ready_seconds, turns, speedup)
+        faster = speedup if against is None else speedup * self.step_seconds / against.step_seconds
+        turns = pair_turns(self.plan, 2 * self.ready_seconds, self.plan.usual_deviation, faster)
+        return pair_seconds(self.plan, self.ready_seconds, turns, faster)
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
-        """Return what a trial of the table has shown."""
-        return self._replay.measure(settings, name, enough, timeout_seconds)
-
-    def rest(self) -> None:
-        """Nothing is alive."""
-
-    def pairs(self, earlier: Sequence[ProofPair] = ()) -> PairSource:
-        """Return what measures pairs of the table's visits."""
-        return RecordedPairs(self._table, self._replay, self._clock, self._random)
-
-    def pairs_against(self, settings: Settings, step_seconds: float) -> tuple[PairSource, Callable[[float], float]]:
-        """Return what measures pairs of visits to others and to these settings, and what one takes."""
-        faster = self.step_seconds / step_seconds
-        pairs = RecordedPairs(self._table, self._replay, self._clock, self._random, settings)
-        return pairs, lambda speedup: self.pair_seconds(faster * speedup)
+    def compare(self, settings: Settings, how: QuickLook | FreshPair) -> Reading | Failure:
+        """Return what a trial of the table has shown, or a pair of its visits."""
+        if isinstance(how, QuickLook):
+            return self._replay.compare(settings, how)
+        against = how.against.settings if how.against else None
+        key = settings_key(against or {})
+        if key not in self._pairs:
+            self._pairs[key] = RecordedPairs(self._table, self._replay, self._clock, self._random, against)
+        return self._pairs[key].compare(settings, how)
 
     def compare_updates(self, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence | Failure:
         """Return that settings only round, after the time that it takes to tell."""

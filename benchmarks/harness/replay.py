@@ -14,18 +14,18 @@ import msgspec
 from autoaccel.advise.demand import demand_of
 from autoaccel.advise.findings import advise
 from autoaccel.advise.observations import Observations
-from autoaccel.bench.turns import TurnFailed, TurnTaker
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.trial import Measurement
 from autoaccel.runs.clock import BudgetClock
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import QuickLook, Reading
 from autoaccel.space.knobs import KnobContext, compiled_part, slow_starting_knobs
 from autoaccel.statistics.comparison import middle, turns_log
 from autoaccel.statistics.disturbance import undisturbed, usual_seconds
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.steps import step_seconds_of_turns
-from autoaccel.statistics.turn_plan import Enough, plan_turns, trial_seconds, turns_worth
+from autoaccel.statistics.turn_plan import plan_turns, trial_seconds, turns_worth
 from autoaccel.workers.measuring import Measuring
 from benchmarks.harness.table import Table, Visit
 
@@ -66,6 +66,11 @@ class Side:
     batch_factor: float = 1.0
     finite_steps: int = 0
     diverged_steps: int | None = None  # what diverged is in no table
+
+    @property
+    def measurement(self) -> Measurement:
+        """The turns alone."""
+        return Measurement(0.0, (), tuple(self.turns))
 
     def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn:
         """Return the next recorded turn; after the last the first comes again."""
@@ -266,7 +271,7 @@ class Replay:
         self._clock.spent += seconds
         return outcome
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+    def compare(self, settings: Settings, look: QuickLook) -> Reading | Failure:
         """Measure settings as a `LiveBench` does."""
         visit = self.draw(settings)
         outcome = self.start(visit)
@@ -276,15 +281,9 @@ class Replay:
         shift = math.exp(self._level - self._facts.round_level[visit.round])
         baseline = Side([_slowed(visit.baseline_turns[index], shift) for index in order], self._clock)
         other = Side([outcome.turns[index] for index in order], self._clock)
-        turns = self._taker.take(as_measuring(baseline), as_measuring(other), enough)
-        assert not isinstance(turns, TurnFailed)
-        self._taker.learn(turns)
-        return Reading(
-            msgspec.structs.replace(outcome, turns=tuple(other.turns)),
-            tuple(baseline.turns),
-            turns.pairs,
-            turns.trusted,
-        )
+        reading = self._taker.take(as_measuring(baseline), as_measuring(other), look.enough)
+        assert isinstance(reading, Reading)
+        return reading._replace(measurement=msgspec.structs.replace(outcome, turns=tuple(other.turns)))
 
     def read_alone(self, settings: Settings) -> tuple[float, float] | None:
         """Measure settings as a plain script does: the process alone, the median of its steps.

@@ -27,9 +27,9 @@ from typing import Any
 
 import msgspec
 
-from autoaccel.bench.bench import PairReading
-from autoaccel.bench.pairs import FreshPairs, Reference
-from autoaccel.bench.turns import TurnFailed
+from autoaccel.bench.bench import FreshPair
+from autoaccel.bench.pairs import FreshPairs
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.proof.proof import Prover
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.messages import Turn
@@ -43,6 +43,7 @@ from autoaccel.runs.clock import BudgetClock
 from autoaccel.runs.run_folder import RunFolder
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.runs.workloads import find_workload
+from autoaccel.search.instruments import Reading
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.comparison import NOISE_THRESHOLD
 from autoaccel.statistics.deciding import rule_for
@@ -88,19 +89,18 @@ class NullPairs:
         self._taker = facts.turn_taker()
         self._drift = 0.0
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
+    def compare(self, settings: Settings, how: FreshPair) -> Reading:
         """Return a pair drawn by chance."""
         visit = self._random.choice(self._visits)
         baseline, other = self._turns_of(visit)
         clock = SimulatedClock(math.inf)
-        turns = self._taker.take(
+        reading = self._taker.take(
             Side(baseline, clock),  # type: ignore[arg-type]  # a side of a replay stands for a worker
             Side(other, clock),  # type: ignore[arg-type]  # a side of a replay stands for a worker
             lambda pairs: len(pairs) >= TURNS,
         )
-        assert not isinstance(turns, TurnFailed)
-        self._taker.learn(turns)
-        return PairReading(turns.pairs, turns.trusted, None)
+        assert isinstance(reading, Reading)
+        return reading
 
     def _turns_of(self, visit: Visit) -> tuple[list[Turn], list[Turn]]:
         assert isinstance(visit.outcome, Measurement)
@@ -139,11 +139,11 @@ def replayed(comparisons: int) -> dict[str, Any]:
     for number in range(comparisons):
         facts = tables[number % len(tables)]
         source = NullPairs(facts, generator)
-        prover = Prover(source, facts.table.head.facts, SimulatedClock(math.inf), ignore)
+        prover = Prover(source.compare, facts.table.head.facts, SimulatedClock(math.inf), ignore)
         proof = prover.prove(facts.table.head.baseline_settings, rule_for(1, 1 + NOISE_THRESHOLD), None)
         results[proof.result] = results.get(proof.result, 0) + 1
         pairs += len(proof.pairs)
-        first = source.measure({}, 0, None).turns[0]
+        first = source.compare({}, FreshPair(0)).pairs[0]
         single += first[0] / first[1] > 1 + NOISE_THRESHOLD
     return {
         "comparisons": comparisons,
@@ -208,8 +208,9 @@ def compared(name: str, start: int, end: int) -> Iterator[Compared]:
         for number in range(start, end):
             request = Request(BuildFunction("", "", ""), math.inf, Constraint(0.0, True))
             run = TuningRun(request, RunFolder(Path(folder)), starter, BudgetClock(3600.0), ignore)
-            source = FreshPairs(run, Reference(baseline, facts.steps_per_epoch, plan_turns(step_seconds), step_seconds))
-            prover = Prover(source, facts, run.clock, ignore)
+            taker = TurnTaker(plan_turns(step_seconds), facts.steps_per_epoch, [step_seconds])
+            source = FreshPairs(run, baseline, taker)
+            prover = Prover(source.compare, facts, run.clock, ignore)
             proof = prover.prove(baseline, rule_for(1, 1 + NOISE_THRESHOLD, MAX_LIVE_PAIRS), None)
             said = proof.comparison
             interval = (said.speedup, said.low, said.high) if said else None

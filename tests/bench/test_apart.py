@@ -11,19 +11,21 @@ import msgspec
 import pytest
 
 from autoaccel.bench import live_bench as module
-from autoaccel.bench.bench import PairReading
+from autoaccel.bench.bench import FreshPair
 from autoaccel.bench.live_bench import LiveBench
-from autoaccel.bench.pairs import FreshPairs, Reference
+from autoaccel.bench.pairs import FreshPairs
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.machine.gpus import GpuUse
 from autoaccel.records.messages import Failure, Finished, GiveTurn, Measure, Turn
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import QuickLook, Reading
 from autoaccel.statistics.turn_plan import plan_turns
 
 STEP = 0.05
 GIB = 1 << 30
+LOOK = QuickLook("trial", lambda pairs: len(pairs) >= 6, 60.0)
 
 
 class Computer:
@@ -97,7 +99,7 @@ class Process:
 def run_on(computer: Computer) -> Any:
     clock = SimpleNamespace(timeout=lambda what, share: math.inf, left=math.inf)
     kept: list[Any] = []
-    folder = SimpleNamespace(add_pair=lambda pair, purpose: kept.append(pair), kept=kept)
+    folder = SimpleNamespace(add_pair=lambda pair, purpose: kept.append(pair), kept=kept, load_pairs=lambda purpose: [])
     return SimpleNamespace(starter=computer, clock=clock, folder=folder, request=SimpleNamespace(workload=None))
 
 
@@ -109,7 +111,7 @@ def baseline_on(
 
 
 def measured(baseline: LiveBench) -> Reading | Failure:
-    return baseline.measure({"fast": True}, "trial", lambda pairs: len(pairs) >= 6, 60.0)
+    return baseline.compare({"fast": True}, LOOK)
 
 
 @pytest.mark.parametrize(("gib", "is_exclusive"), [(50, False), (10, True)])
@@ -125,7 +127,7 @@ def test_where_two_do_not_fit_whole_processes_alternate(
         reading = measured(baseline)
         assert isinstance(reading, Reading)
         assert reading.trusted and reading.pairs == [(STEP, STEP / 2)] * 8
-        assert len(reading.baseline_turns) == len(reading.measurement.turns) == 8
+        assert len(reading.reference_turns) == len(reading.measurement.turns) == 8
     assert computer.max_alive == 1
     assert computer.started == ["baseline", "trial", "baseline", "trial", "baseline"]
 
@@ -195,11 +197,11 @@ def test_on_a_cpu_a_trial_whose_port_the_baseline_holds_is_measured_alone_and_so
 def test_pairs_of_a_proof_alternate_whole_processes(known: bool) -> None:
     computer = Computer(50 * GIB)
     run = run_on(computer)
-    pairs = FreshPairs(run, Reference({"fast": False}, 20, plan_turns(STEP), STEP, is_apart=known))
+    pairs = FreshPairs(run, {"fast": False}, TurnTaker(plan_turns(STEP), 20, [STEP]), known)
     for seed in (0, 1):
-        reading = pairs.measure({"fast": True}, seed, steps=1000)
-        assert isinstance(reading, PairReading)
-        assert set(reading.turns) == {(STEP, STEP / 2)}
+        reading = pairs.compare({"fast": True}, FreshPair(seed, steps=1000))
+        assert isinstance(reading, Reading)
+        assert set(reading.pairs) == {(STEP, STEP / 2)}
         assert reading.trained is not None
         assert reading.trained.metrics == (STEP, STEP / 2)  # the baseline's first, whoever began
     assert computer.max_alive == 1

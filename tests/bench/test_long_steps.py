@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.bench.bench import PairReading
+from autoaccel.bench.bench import FreshPair
 from autoaccel.bench.live_bench import LiveBench
 from autoaccel.bench.pairs import FreshPairs
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.records.base import decode
 from autoaccel.records.progress import ignore
 from autoaccel.records.proof import ProofPair
@@ -24,7 +25,7 @@ from autoaccel.runs.run_folder import RunFolder
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.runs.workloads import find_workload
 from autoaccel.runtime.warmup import has_settled
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import QuickLook, Reading
 from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.statistics.turn_plan import TURNS, plan_turns
 from autoaccel.workers.describing import probe_and_describe
@@ -134,16 +135,17 @@ def test_a_trial_and_a_pair_make_no_more_steps_than_they_are_worth(counted: Coun
     assert len(baseline.measurement.turns) == 2
     assert baseline.ready_again_seconds <= baseline.ready_seconds - STEP
     assert counted.steps() == [made(baseline.measurement)]
-    reading = baseline.measure(counted.other, "trial", lambda pairs: len(pairs) >= 2, 60.0)
+    reading = baseline.compare(counted.other, QuickLook("trial", lambda pairs: len(pairs) >= 2, 60.0))
     assert isinstance(reading, Reading), reading
     assert_single(reading.measurement)
-    assert len(reading.baseline_turns) == len(reading.measurement.turns)
-    assert sum(counted.steps()) == made(baseline.measurement) + len(reading.baseline_turns) + made(reading.measurement)
+    assert len(reading.reference_turns) == len(reading.measurement.turns)
+    assert sum(counted.steps()) == made(baseline.measurement) + len(reading.reference_turns) + made(reading.measurement)
     baseline.rest()
 
     counted.forget()
-    pairs = FreshPairs(run, baseline.reference._replace(scatter=None))
-    assert isinstance(pairs.measure(counted.other, 0, None), PairReading)
+    taker = TurnTaker(baseline.plan, counted.facts.steps_per_epoch, [baseline.usual_seconds])
+    pairs = FreshPairs(run, counted.baseline, taker)
+    assert isinstance(pairs.compare(counted.other, FreshPair(0)), Reading)
     pair = decode((run.folder.path / "proof.jsonl").read_bytes(), ProofPair)
     assert counted.steps() == sorted([made(pair.baseline), made(pair.recipe)])
     for side, earlier in ((pair.baseline, baseline.measurement), (pair.recipe, reading.measurement)):

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from autoaccel.bench.bench import PairReading
+from autoaccel.bench.bench import FreshPair
 from autoaccel.bench.live_bench import LiveBench
-from autoaccel.bench.pairs import FreshPairs, Reference
+from autoaccel.bench.pairs import FreshPairs
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.errors import WorkloadFailedError
 from autoaccel.proof.metric import MetricProof
 from autoaccel.proof.proof import Prover
@@ -21,10 +22,11 @@ from autoaccel.records.recipe import Constraint
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.runs.clock import BudgetClock
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import plan_turns
-from tests.bench.test_apart import STEP, Computer, Process, run_on
+from tests.bench.test_apart import LOOK, STEP, Computer, Process, run_on
+from tests.samples import reading_of
 
 RAISED = Failure("raised", "ValueError: the data has an end")
 KILLED = Failure("memory", "the process was killed (SIGKILL)")
@@ -80,7 +82,7 @@ def run_with(computer: Computer, notes: list[str] | None = None) -> Any:
 def measured(computer: Unlucky, facts: TrainingFacts, fails: range) -> Reading | Failure:
     baseline = LiveBench(run_with(computer), msgspec.structs.replace(facts, device="cpu"), {"fast": False})
     computer.fails = range(computer.own_turns + fails.start, computer.own_turns + fails.stop)
-    return baseline.measure({"fast": True}, "trial", lambda pairs: len(pairs) >= 6, 60.0)
+    return baseline.compare({"fast": True}, LOOK)
 
 
 @pytest.mark.parametrize("failure", [RAISED, KILLED])
@@ -109,9 +111,9 @@ def test_a_baseline_that_is_measured_apart_is_measured_again_too(facts: Training
         computer.fails = range(computer.own_turns + 1, computer.own_turns + 1 + fails)
         if ends:
             with pytest.raises(WorkloadFailedError, match="under your own settings: ValueError"):
-                baseline.measure({"fast": True}, "trial", lambda pairs: True, 60.0)
+                baseline.compare({"fast": True}, LOOK)
         else:
-            assert isinstance(baseline.measure({"fast": True}, "trial", lambda pairs: True, 60.0), Reading)
+            assert isinstance(baseline.compare({"fast": True}, LOOK), Reading)
 
 
 @pytest.mark.parametrize(("finite_turns", "is_told"), [(1, True), (10_000, False)])
@@ -122,18 +124,18 @@ def test_a_training_that_diverges_by_itself_is_told_once(
     computer.finite_turns = finite_turns
     baseline = LiveBench(run_with(computer, notes), msgspec.structs.replace(facts, device="cpu"), {"fast": False})
     for _ in range(2):
-        assert isinstance(baseline.measure({"fast": True}, "trial", lambda pairs: len(pairs) >= 6, 60.0), Reading)
+        assert isinstance(baseline.compare({"fast": True}, LOOK), Reading)
     told = "under your own settings the loss is no longer a finite number after 2 steps: your training diverges"
     assert [note.startswith(told) for note in notes] == [True] * is_told
 
 
-def pair_on(computer: Unlucky, steps: int | None = None) -> PairReading | Failure:
-    reference = Reference({"fast": False}, 100, plan_turns(STEP), STEP)
-    return FreshPairs(run_with(computer), reference).measure({"fast": True}, 0, steps)
+def pair_on(computer: Unlucky, steps: int | None = None) -> Reading | Failure:
+    pairs = FreshPairs(run_with(computer), {"fast": False}, TurnTaker(plan_turns(STEP), 100, [STEP]))
+    return pairs.compare({"fast": True}, FreshPair(0, steps))
 
 
 def test_a_pair_whose_own_side_fails_is_measured_once_more(facts: TrainingFacts) -> None:
-    assert isinstance(pair_on(Unlucky(fails=range(2, 3))), PairReading)
+    assert isinstance(pair_on(Unlucky(fails=range(2, 3))), Reading)
     with pytest.raises(WorkloadFailedError, match="under your own settings: ValueError"):
         pair_on(Unlucky(fails=range(2, 20)))
     assert pair_on(Unlucky(KILLED, range(2, 20))) == KILLED
@@ -144,16 +146,16 @@ def test_where_the_user_s_own_training_diverges_the_metric_stays_open(facts: Tra
     computer = Unlucky()
     computer.own_end = DIVERGED
     reading = pair_on(computer, steps=100)
-    assert isinstance(reading, PairReading) and reading.trained is None and reading.own_failure is not None
+    assert isinstance(reading, Reading) and reading.trained is None and reading.own_failure is not None
     assert reading.own_failure.message == f"under your own settings, {DIVERGED.message}"
 
     class Pairs:
-        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-            turns = [(1.0, 0.5)] * 8
-            return PairReading(turns, True, None, reading.own_failure) if steps else PairReading(turns, True, None)
+        def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
+            found = reading_of([(1.0, 0.5)] * 8)
+            return found._replace(own_failure=reading.own_failure) if how.steps else found
 
     plan = MetricPlan("whole", 100, pairs=3, max_pairs=6)
     metric = MetricProof(facts, Constraint(0.01, False), plan, error=0.025)
-    proof = Prover(Pairs(), facts, BudgetClock(600.0), ignore).prove({"fast": True}, rule_for(1, 1.02), metric)
+    proof = Prover(Pairs().compare, facts, BudgetClock(600.0), ignore).prove({"fast": True}, rule_for(1, 1.02), metric)
     assert proof.result == "metric unclear" and proof.failure is None
     assert proof.obstacle == reading.own_failure

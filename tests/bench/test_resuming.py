@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,10 +11,11 @@ import msgspec
 import pytest
 
 from autoaccel.api import continued, make_request
-from autoaccel.bench.bench import PairReading
-from autoaccel.bench.pairs import FreshPairs, Reference
-from autoaccel.bench.resuming import Earlier, ResumedPairs
+from autoaccel.bench.bench import FreshPair
+from autoaccel.bench.pairs import FreshPairs
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.errors import BadRequestError
+from autoaccel.proof.earlier import Earlier
 from autoaccel.records.contender import ContenderResult
 from autoaccel.records.messages import Turn
 from autoaccel.records.options import TuneOptions
@@ -25,7 +27,9 @@ from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, Script
 from autoaccel.runs.run_folder import RunFolder
 from autoaccel.runs.same_training import check_same_training
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.turn_plan import plan_turns
+from tests.bench.test_apart import Computer, run_on
 
 CAST: Settings = {"precision.autocast": "bfloat16"}
 WORKERS: Settings = {"loader.workers": 2}
@@ -36,39 +40,32 @@ def pair(settings: Settings, seed: int, steps: int | None = None, speedup: float
     return ProofPair(settings, seed, baseline, other, TrainedPair((0.9, 0.89)) if steps else None, steps)
 
 
-class Fresh(FreshPairs):
-    """Counts what is measured anew."""
-
-    def __init__(self) -> None:
-        super().__init__(cast("Any", SimpleNamespace()), Reference({}, 20, plan_turns(0.1), 0.1))
-        self.asked: list[tuple[Settings, int, int | None]] = []
-
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
-        self.asked.append((settings, seed, steps))
-        return PairReading([(0.1, 0.1)], True, None)
+def resumed(earlier: list[ProofPair]) -> tuple[FreshPairs, Callable[[], list[tuple[Settings, int, int | None]]]]:
+    """Return what measures pairs after these, and what tells which it has measured anew."""
+    run = run_on(Computer(0))
+    pairs = FreshPairs(run, {}, TurnTaker(plan_turns(0.1), 20, [0.1]), earlier=earlier)
+    return pairs, lambda: [(one.settings, one.seed, one.steps) for one in run.folder.kept]
 
 
 def test_earlier_pairs_answer_the_same_questions_in_their_order() -> None:
-    fresh = Fresh()
-    pairs = ResumedPairs(fresh, [pair(CAST, 0), pair(WORKERS, 0), pair(CAST, 1, speedup=3.0), pair(CAST, 0, steps=200)])
-    first, second, third = (pairs.measure(CAST, *asked) for asked in ((0, None), (1, None), (0, 200)))
-    assert isinstance(first, PairReading) and isinstance(second, PairReading) and isinstance(third, PairReading)
-    assert first.trusted and first.turns == [(0.1, 0.05)] * 8
-    assert second.turns[0][1] == pytest.approx(0.1 / 3)
+    pairs, anew = resumed([pair(CAST, 0), pair(WORKERS, 0), pair(CAST, 1, speedup=3.0), pair(CAST, 0, steps=200)])
+    first, second, third = (pairs.compare(CAST, FreshPair(*asked)) for asked in ((0, None), (1, None), (0, 200)))
+    assert isinstance(first, Reading) and isinstance(second, Reading) and isinstance(third, Reading)
+    assert first.trusted and first.pairs == [(0.1, 0.05)] * 8
+    assert second.pairs[0][1] == pytest.approx(0.1 / 3)
     assert third.trained == TrainedPair((0.9, 0.89))
-    assert fresh.asked == []
-    pairs.measure(CAST, 1, 200)
-    pairs.measure(WORKERS, 0, None)
-    assert fresh.asked == [(CAST, 1, 200)]
+    assert anew() == []
+    pairs.compare(CAST, FreshPair(1, 200))
+    pairs.compare(WORKERS, FreshPair(0))
+    assert anew() == [(CAST, 1, 200)]
 
 
 def test_what_was_asked_otherwise_then_is_measured_anew() -> None:
     """Trainings of other lengths say nothing of these, and what came after them answered to them."""
-    fresh = Fresh()
-    pairs = ResumedPairs(fresh, [pair(CAST, 0), pair(CAST, 0, steps=200), pair(CAST, 1, steps=200)])
-    for seed, steps in ((0, None), (0, 300), (1, 300)):
-        pairs.measure(CAST, seed, steps)
-    assert fresh.asked == [(CAST, 0, 300), (CAST, 1, 300)]
+    pairs, anew = resumed([pair(CAST, 0), pair(CAST, 0, steps=200), pair(CAST, 1, steps=200)])
+    for seed, steps in ((0, None), (0, 300), (0, 200)):
+        pairs.compare(CAST, FreshPair(seed, steps))
+    assert anew() == [(CAST, 0, 300), (CAST, 0, 200)]
 
 
 def test_what_is_open_comes_back_with_its_place_among_the_contenders() -> None:

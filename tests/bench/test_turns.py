@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import pytest
 
-from autoaccel.bench.turns import TurnFailed, Turns, TurnTaker
+from autoaccel.bench.turns import OwnFailed, TurnTaker
 from autoaccel.records.messages import Failure, GiveTurn, Turn
+from autoaccel.records.trial import Measurement
+from autoaccel.search.instruments import Reading
+from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.measuring import Measuring
 
@@ -24,6 +27,10 @@ class Side:
         self.diverged_steps: int | None = None
         self.batch_factor = 1.0
 
+    @property
+    def measurement(self) -> Measurement:
+        return Measurement(1.0, (), tuple(self.turns))
+
     def take_turn(self, order: GiveTurn, timeout_seconds: float) -> Turn | Failure:
         step = self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0]
         if step is None:
@@ -33,11 +40,21 @@ class Side:
         return turn
 
 
+class Turns(NamedTuple):
+    """What was taken, and how much of it was disturbed."""
+
+    pairs: list[Pair]
+    trusted: bool
+    disturbed: int
+
+
 def taken(
     baseline: Side, other: Side, enough: int = 6, usual: tuple[float, ...] = (STEP,), step: float = STEP
-) -> Turns | TurnFailed:
+) -> Turns | Failure | OwnFailed:
     both = cast("Measuring", baseline), cast("Measuring", other)
-    return TurnTaker(plan_turns(step), 100, usual).take(*both, lambda pairs: len(pairs) >= enough)
+    taker = TurnTaker(plan_turns(step), 100, usual)
+    reading = taker.take(*both, lambda pairs: len(pairs) >= enough)
+    return Turns(reading.pairs, reading.trusted, taker.disturbed) if isinstance(reading, Reading) else reading
 
 
 def test_undisturbed_turns_are_taken_until_they_are_enough() -> None:
@@ -85,9 +102,9 @@ def test_a_training_that_is_over_ends_its_turns() -> None:
 def test_who_fails_is_told() -> None:
     baseline, other = Side(STEP), Side(STEP, STEP, None)
     turns = taken(baseline, other)
-    assert isinstance(turns, TurnFailed)
-    assert turns.who is cast("Measuring", other)
-    assert turns.failure.message == "it does"
+    assert isinstance(turns, Failure)
+    assert turns.message == "it does"
+    assert taken(Side(STEP, None), Side(STEP)) == OwnFailed(turns)
 
 
 @pytest.mark.parametrize("first", ["own", "other"])
@@ -186,6 +203,6 @@ def test_a_candidate_whose_loss_is_no_number_has_failed_unless_the_baseline_s_is
     if not fails:
         assert isinstance(turns, Turns)
         return
-    assert isinstance(turns, TurnFailed)
-    assert turns.failure.kind == "diverged"
-    assert turns.failure.message == "its loss is no longer a finite number after 12 steps"
+    assert isinstance(turns, Failure)
+    assert turns.kind == "diverged"
+    assert turns.message == "its loss is no longer a finite number after 12 steps"

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from autoaccel.bench.bench import PairReading
+from autoaccel.bench.bench import FreshPair
 from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
+from autoaccel.search.instruments import Reading
 from benchmarks.harness import rows
 from benchmarks.harness.recorded import RecordedPairs
 from benchmarks.harness.replay import Facts, Replay, SimulatedClock
@@ -126,11 +127,11 @@ class CutShort(RecordedPairs):
 
     first: Settings | None = None
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
         self.first = self.first or settings
         if settings == self.first:
             return Failure("hung", "the budget was spent")
-        return super().measure(settings, seed, steps)
+        return super().compare(settings, how)
 
 
 def test_after_a_proof_that_is_cut_short_the_next_candidate_is_proven(
@@ -201,9 +202,9 @@ def test_null_pairs_have_no_difference_on_average(facts: Facts) -> None:
     logs = []
     for _ in range(50):  # proofs, in each of which the ratio drifts from nothing
         pairs = NullPairs(facts, generator)
-        for reading in (pairs.measure({}, 0, None) for _ in range(4)):
+        for reading in (pairs.compare({}, FreshPair(0)) for _ in range(4)):
             if reading.trusted:
-                logs.append(math.log(reading.turns[0][0] / reading.turns[0][1]))
+                logs.append(math.log(reading.pairs[0][0] / reading.pairs[0][1]))
     assert abs(sum(logs) / len(logs)) < 0.05
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autoaccel.bench.bench import PairReading
+from autoaccel.bench.bench import FreshPair
 from autoaccel.commands.verifying import verify_claim
 from autoaccel.proof.proof import Prover
 from autoaccel.records.check import Verification
@@ -18,9 +18,11 @@ from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import TrainingFacts
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.comparison import PROCESS_DEVIATION, SHARED_DRIFT, verdict_of
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import TURNS
+from tests.samples import reading_of
 
 TURN_DEVIATION = 0.12  # of the log ratio of one turn, as recorded on two shared cores
 AFFORDABLE_PAIRS = 16
@@ -35,14 +37,12 @@ class SimulatedPairs:
         self._random = generator
         self.measured = 0
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
         if self.measured == AFFORDABLE_PAIRS:
             return Failure("hung", "the budget was spent")
         self.measured += 1
         log = self._random.gauss(self._log, PROCESS_DEVIATION)
-        return PairReading(
-            [(1.0, math.exp(-self._random.gauss(log, TURN_DEVIATION))) for _ in range(TURNS)], True, None
-        )
+        return reading_of([(1.0, math.exp(-self._random.gauss(log, TURN_DEVIATION))) for _ in range(TURNS)])
 
 
 ProverOf = Callable[[SimulatedPairs], Prover]
@@ -58,7 +58,7 @@ class Spent:
 @pytest.fixture
 def prover_of(facts: TrainingFacts) -> ProverOf:
     """Return what makes a prover of simulated pairs."""
-    return lambda pairs: Prover(pairs, facts, Spent(), ignore)
+    return lambda pairs: Prover(pairs.compare, facts, Spent(), ignore)
 
 
 def claim_of(speedup: float, low: float, high: float) -> Comparison:
@@ -111,8 +111,8 @@ def test_a_budget_that_ends_before_two_pairs_is_inconclusive(prover_of: ProverOf
 
 def test_a_training_that_fails_is_told_as_such(prover_of: ProverOf) -> None:
     class Failing(SimulatedPairs):
-        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-            return super().measure(settings, seed, steps) if self.measured < 4 else Failure("memory", "out of memory")
+        def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
+            return super().compare(settings, how) if self.measured < 4 else Failure("memory", "out of memory")
 
     failing = Failing(0.03, random.Random(5))
     found = verify_claim(claim_of(1.04, 1.02, 1.06), {}, prover_of(failing), 3)

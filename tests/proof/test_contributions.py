@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from autoaccel.bench.bench import PairReading
+from autoaccel.bench.bench import FreshPair, Reference
 from autoaccel.proof.contributions import (
     MAX_PAIRS_EACH,
     MIN_PAIRS_EACH,
@@ -24,13 +24,14 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import Forbidden, SearchSpace
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.economy import Economy
+from autoaccel.search.instruments import Instruments, Reading
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.loop import Search
 from autoaccel.search.task import Prior, SearchTask
-from autoaccel.search.trial_source import Instruments
 from autoaccel.space.change import Change
 from autoaccel.statistics.comparison import compare_in_process
 from autoaccel.statistics.runs import CompileSeconds
+from tests.samples import reading_of
 
 BASELINE: Settings = {
     "precision.autocast": "off",
@@ -86,18 +87,18 @@ class Machine:
         """Return what a pair takes whose other side has steps that are this many times as fast as the recipe's."""
         return PAIR_SECONDS * (1 + self.waits / speedup) / (1 + self.waits)
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-        assert steps is None
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
+        assert how.steps is None and how.against == Reference(self.chosen, 1.0)
         self.spent += self.slower * self.pair_seconds(math.exp(self.log(settings) - self.log(self.chosen)))
         self.spent += self.loading_seconds if settings["precision.autocast"] == "off" else 0.0
         self.asked.append(settings)
         if any(settings[name] == BASELINE[name] for name in self.failing):
             return Failure("memory", "it does not fit without")
         if len(self.asked) in self.untrusted:
-            return PairReading([(1.0, 9.0)] * 8, False, None)
+            return reading_of([(1.0, 9.0)] * 8, trusted=False)
         slower = self.log(self.chosen) - self.log(settings) + self.random.gauss(0, 0.03)
         turns = [(1.0, math.exp(slower + self.random.gauss(0, 0.02))) for _ in range(8)]
-        return PairReading(turns, True, None)
+        return reading_of(turns)
 
 
 def searched(machine: Machine, *tried: Settings) -> Knowledge:
@@ -123,13 +124,13 @@ def broken_down_by(
     predictor: Predictor, machine: Machine, chosen: Settings = CHOSEN, space: SearchSpace = SPACE
 ) -> Breakdown:
     machine.chosen = chosen
-    return break_down(proven_by(machine, space), machine, predictor, time_left(machine))
+    return break_down(proven_by(machine, space), machine.compare, predictor, time_left(machine))
 
 
 def proven_by(machine: Machine, space: SearchSpace = SPACE) -> Proven:
     log = machine.log(machine.chosen)
     whole = Comparison(math.exp(log), math.exp(log - 0.05), math.exp(log + 0.05), "faster", 0.975, 6, 48)
-    return Proven(Change(machine.chosen, BASELINE, space), whole)
+    return Proven(Change(machine.chosen, BASELINE, space), whole, 1.0)
 
 
 def time_left(machine: Machine) -> TimeLeft:

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from autoaccel.bench.live_bench import LiveBench
-from autoaccel.bench.resuming import Earlier
 from autoaccel.bench.rounding import LATER_POINTS, POINTS, UPDATE_STEPS, recorded_steps
 from autoaccel.proof import judging
+from autoaccel.proof.earlier import Earlier
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.proof.proof_time import MetricTime, proof_seconds
 from autoaccel.records.contender import ContenderResult

@@ -13,7 +13,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from autoaccel.bench.bench import Bench, PairReading
+from autoaccel.bench.bench import Bench, FreshPair
 from autoaccel.bench.rounding import UPDATE_STEPS
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.proof.proof import Proof, Prover
@@ -29,12 +29,14 @@ from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.runs.clock import BudgetClock
 from autoaccel.runs.run_folder import RunFolder
 from autoaccel.runs.tuning_run import TuningRun
+from autoaccel.search.instruments import Reading
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import KnobContext, default_settings
 from autoaccel.statistics.comparison import PAIR_SCATTER, PROCESS_DEVIATION
 from autoaccel.statistics.deciding import rule_for
 from autoaccel.statistics.turn_plan import plan_turns
 from autoaccel.workers.starter import WorkerStarter
+from tests.samples import reading_of
 
 # As tunes of the digits' example with 60 s have measured them on two cores.
 STEP_SECONDS, START_SECONDS, WARMUP_STEPS, PAIR_SECONDS = 0.033, 0.4, 7, 2.65
@@ -62,18 +64,18 @@ class Minute:
         self.spent += seconds * self.slowness * math.exp(self.random.gauss(0.0, 0.15))
         return self.left > 0
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
         both = STEP_SECONDS * (1 + 1 / self.speedup)
-        if not self.take(PAIR_SECONDS if steps is None else 2 * START_SECONDS + 0.3 + steps * both):
+        if not self.take(PAIR_SECONDS if how.steps is None else 2 * START_SECONDS + 0.3 + how.steps * both):
             return Failure("hung", "the budget was spent")
         luck = math.log(self.speedup) + self.random.gauss(0.0, PAIR_SCATTER.deviation)
         turns = [(1.0, math.exp(-luck - self.random.gauss(0.0, 0.1))) for _ in range(8)]
-        if steps is None:
-            return PairReading(turns, True, None)
+        if how.steps is None:
+            return reading_of(turns)
         baseline, loss = self.random.gauss(0.97, 0.004), self.random.gauss(0.3, 0.02)
         metrics = (baseline, baseline - self.random.gauss(0.0, 0.004))
         losses = (loss, loss + self.random.gauss(0.0, 0.002))
-        return PairReading(turns, True, TrainedPair(metrics, losses, 2.3, sample_error=0.004))
+        return reading_of(turns, True, TrainedPair(metrics, losses, 2.3, sample_error=0.004))
 
     def compare_updates(self, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence | Failure:
         if not self.take(2 * START_SECONDS + UPDATE_STEPS * STEP_SECONDS * (1 + 1 / self.speedup)):
@@ -112,7 +114,7 @@ def test_what_is_faster_is_mostly_proven_in_what_a_minute_leaves(
         judge = MetricJudge(run, cast("Bench", baseline), lambda settings: 0.0)
         settings: Settings = {**unchanged, "precision.autocast": "bfloat16"}
         seen = speedup * math.exp(minute.random.gauss(0.0, PROCESS_DEVIATION))
-        prover = Prover(minute, digits, minute, ignore)
+        prover = Prover(minute.compare, digits, minute, ignore)
         return prover.prove(settings, rule_for(1, 1.02), judge.begin(Change(settings, unchanged, space), seen, 1))
 
     proofs = [proved(seed) for seed in range(TIMES)]

@@ -10,8 +10,7 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from autoaccel.bench.bench import PairReading
-from autoaccel.bench.settling import Trend
+from autoaccel.bench.bench import FreshPair
 from autoaccel.proof.metric import MetricProof
 from autoaccel.proof.proof import Proof, Prover
 from autoaccel.proof.proof_time import MetricTime, likely_speed_seconds, proof_seconds
@@ -25,7 +24,9 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
 from autoaccel.runs.clock import BudgetClock
+from autoaccel.search.instruments import Reading, Trend
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MAX_PAIRS, MIN_PAIRS, rule_for
+from tests.samples import reading_of
 
 SETTINGS: Settings = {"precision.autocast": "bfloat16"}
 
@@ -42,15 +43,15 @@ class FakePairs:
         self.untrusted = 0  # so many of the first pairs are disturbed
         self.fails_after = 1000
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-        self.asked.append((seed, steps))
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
+        self.asked.append((how.seed, how.steps))
         if len(self.asked) > self.fails_after:
             return Failure("hung", "the budget was spent")
         luck = self.random.gauss(self.log, self.scatter)
         turns = [(1.0, math.exp(-luck - self.random.gauss(0, 0.1))) for _ in range(8)]
-        trained = TrainedPair((0.9, 0.9 - self.drop - self.random.gauss(0, 0.001))) if steps else None
+        trained = TrainedPair((0.9, 0.9 - self.drop - self.random.gauss(0, 0.001))) if how.steps else None
         trusted = len(self.asked) > self.untrusted
-        return PairReading(turns if trusted else [(1.0, 5.0)] * 8, trusted, trained)
+        return reading_of(turns if trusted else [(1.0, 5.0)] * 8, trusted, trained)
 
 
 CONSTRAINT = Constraint(0.01, False)
@@ -65,7 +66,7 @@ def proved(
 ) -> Proof:
     plan = MetricPlan("whole", steps or 0, pairs=3, max_pairs=6, at_once=at_once)
     metric = MetricProof(facts, CONSTRAINT, plan, error=0.025) if steps else None
-    return Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(contender, 1.02), metric)
+    return Prover(pairs.compare, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(contender, 1.02), metric)
 
 
 def test_speed_is_proven_before_any_training_is_paid_for(facts: TrainingFacts) -> None:
@@ -141,7 +142,7 @@ def judged(
     """Return the proof of settings whose updates may be compared, and what was told."""
     told: list[Event] = []
     metric = MetricProof(facts, CONSTRAINT, plan, 0.025, updates)
-    prover = Prover(pairs, facts, BudgetClock(budget_seconds), told.append)
+    prover = Prover(pairs.compare, facts, BudgetClock(budget_seconds), told.append)
     return prover.prove(SETTINGS, rule_for(1, 1.02), metric), told
 
 
@@ -169,7 +170,7 @@ def test_pairs_after_the_trainings_are_told_as_pairs(facts: TrainingFacts) -> No
     told: list[Event] = []
     metric = MetricProof(facts, CONSTRAINT, MetricPlan("whole", 200, pairs=3, max_pairs=6), error=0.025)
     pairs = FakePairs(0.3, scatter=0.1)
-    Prover(pairs, facts, BudgetClock(600.0), told.append).prove(SETTINGS, rule_for(1, 1.02), metric)
+    Prover(pairs.compare, facts, BudgetClock(600.0), told.append).prove(SETTINGS, rule_for(1, 1.02), metric)
     assert pairs.asked[-1][1] is None  # does not train
     assert [event.stage for event in told if isinstance(event, StageStarted)] == ["metric", "confirm"]
 
@@ -180,7 +181,7 @@ def test_trainings_that_make_more_pairs_than_the_speed_may_take_end_the_proof(fa
     plan = MetricPlan("whole", 200, pairs=FURTHER_PAIRS + 1, max_pairs=FURTHER_PAIRS + 2)
     metric = MetricProof(facts, CONSTRAINT, plan, error=0.025)
     pairs.fails_after = 30
-    proof = Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
+    proof = Prover(pairs.compare, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
     assert proof.result == "proven"
     assert len(pairs.asked) == MAX_PAIRS + FURTHER_PAIRS + 1
 
@@ -195,7 +196,7 @@ def test_what_is_proven_is_kept_before_further_pairs_make_it_clearer(facts: Trai
 
     def prove(pairs: FakePairs, updates: Updates) -> Proof:
         metric = MetricProof(facts, CONSTRAINT, BY_UPDATES, 0.025, updates)
-        return Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric, keep)
+        return Prover(pairs.compare, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric, keep)
 
     whole = prove(FakePairs(0.24, scatter=0.001), Updates(HOLDS))  # a close decision
     [early] = kept
@@ -218,13 +219,13 @@ def test_pairs_that_only_make_the_speed_clearer_take_what_they_are_worth(
         left, spent = 600.0, 0.0
 
     class Timed(FakePairs):
-        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+        def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
             clock.spent += 10.0
-            return super().measure(settings, seed, steps)
+            return super().compare(settings, how)
 
     def made(seconds: float) -> int:
         pairs = Timed(0.3, scatter=0.1)
-        prover = Prover(pairs, facts, clock, ignore)
+        prover = Prover(pairs.compare, facts, clock, ignore)
         assert prover.prove(SETTINGS, rule_for(1, 1.02), None, clearer_seconds=seconds).result == "proven"
         return len(pairs.asked)
 
@@ -263,10 +264,10 @@ class Scattered(FakePairs):
 
     metrics: ClassVar = ((0.9, 0.93), (0.94, 0.9), (0.92, 0.92))
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-        reading = super().measure(settings, seed, steps)
-        assert isinstance(reading, PairReading)
-        return reading._replace(trained=TrainedPair(self.metrics[seed % 3]) if steps else None)
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
+        reading = super().compare(settings, how)
+        assert isinstance(reading, Reading)
+        return reading._replace(trained=TrainedPair(self.metrics[how.seed % 3]) if how.steps else None)
 
 
 class Misleading(Scattered):
@@ -314,7 +315,7 @@ def test_what_no_training_that_fits_could_show_is_open_once_the_speed_is_proven(
     """A proof was given up before its first pair; what is measured is not lost to a run that goes on with it."""
     metric = MetricProof(facts, CONSTRAINT, MetricPlan("whole", 200, 3, 2), error=0.025)
     pairs = FakePairs(0.4)
-    proof = Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
+    proof = Prover(pairs.compare, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
     assert proof.result == "incomplete"
     assert {steps for _, steps in pairs.asked} == {None} and len(proof.pairs) >= MIN_PAIRS
     assert obstacle_words(proof.obstacle) == f"3 pairs of planned runs {TOO_LONG}"
@@ -323,12 +324,12 @@ def test_what_no_training_that_fits_could_show_is_open_once_the_speed_is_proven(
 def test_how_the_metric_is_judged_is_planned_anew_when_the_speed_is_proven(facts: TrainingFacts) -> None:
     too_long, updates = MetricPlan("share", 40, 3, 0), Updates(HOLDS)
     metric = MetricProof(facts, CONSTRAINT, too_long, 0.025, updates, plan_anew=lambda: BY_UPDATES)
-    proof = Prover(FakePairs(0.4), facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
+    proof = Prover(FakePairs(0.4).compare, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
     assert proof.result == "proven" and updates.asked == 1
     # But not once something has trained, which would then say nothing.
     early, pairs = MetricPlan("share", 40, 3, 3, at_once=True), FakePairs(0.4)
     metric = MetricProof(facts, CONSTRAINT, early, 0.025, updates, plan_anew=lambda: BY_UPDATES)
-    proof = Prover(pairs, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
+    proof = Prover(pairs.compare, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule_for(1, 1.02), metric)
     assert proof.accuracy is not None and proof.accuracy.evidence == "share"
 
 
@@ -416,13 +417,13 @@ class SettlingPairs(FakePairs):
         super().__init__(0.0)
         self.trends = trends
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
         number = len(self.asked)
-        reading = super().measure(settings, seed, steps)
-        assert isinstance(reading, PairReading)
+        reading = super().compare(settings, how)
+        assert isinstance(reading, Reading)
         if number >= len(self.trends):
             return reading
-        return reading._replace(turns=[(2.0, 1.0)] * 8, trend=self.trends[number], steps=32)
+        return reading._replace(pairs=[(2.0, 1.0)] * 8, trend=self.trends[number], steps=32)
 
 
 def test_pairs_before_a_trend_was_seen_prove_nothing(facts: TrainingFacts) -> None:
@@ -444,7 +445,7 @@ def test_a_proof_counts_the_steps_that_it_looked_at(facts: TrainingFacts) -> Non
 def test_the_interval_with_room_for_another_hour_decides(facts: TrainingFacts, drift: float, result: str) -> None:
     """Equal settings that the hour made seem faster were written as a recipe that claimed 0.97x to 1.30x."""
     rule = rule_for(1, 1.02, drift=drift)
-    proof = Prover(FakePairs(0.14), facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule, None)
+    proof = Prover(FakePairs(0.14).compare, facts, BudgetClock(600.0), ignore).prove(SETTINGS, rule, None)
     assert (proof.result, proof.comparison is not None and proof.comparison.drift) == (result, drift)
     assert proof.comparison is not None and (proof.comparison.low > 1.02) == (result == "proven")
 
@@ -455,9 +456,9 @@ def test_two_pairs_that_agree_by_chance_do_not_outweigh_what_later_ones_show(fac
     class Luck(FakePairs):
         logs: ClassVar = (0.42, 0.44, 0.74, -0.6, 0.8, -0.7, 0.5, -0.4, 0.6, -0.5)
 
-        def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-            self.asked.append((seed, steps))
-            return PairReading([(math.exp(self.logs[(len(self.asked) - 1) % 10]), 1.0)] * 8, True, None)
+        def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
+            self.asked.append((how.seed, how.steps))
+            return reading_of([(math.exp(self.logs[(len(self.asked) - 1) % 10]), 1.0)] * 8)
 
     assert proved(facts, Luck(0.0), steps=None).result == "not faster"
 

@@ -37,12 +37,11 @@ from autoaccel.runs.sharing import (
     study_basis,
 )
 from autoaccel.search.economy import Economy
+from autoaccel.search.instruments import Instruments, QuickLook, Reading
 from autoaccel.search.loop import Search
 from autoaccel.search.storage import open_storage
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import Prior, SearchTask
-from autoaccel.search.trial_source import Instruments, Reading
-from autoaccel.statistics.turn_plan import Enough
 
 WriteModel = Callable[..., Path]
 BASELINE: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
@@ -70,7 +69,7 @@ class ExactSource:
         self.spent = 0.0
         self.left = 1000.0
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+    def compare(self, settings: Settings, look: QuickLook) -> Reading | Failure:
         time.sleep(self.seconds)
         self.spent += 5.0
         if settings["loader.workers"] == 1 and settings["layout.channels_last"]:
@@ -93,7 +92,7 @@ class StuckSource(ExactSource):
         super().__init__()
         self.told = told
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+    def compare(self, settings: Settings, look: QuickLook) -> Reading | Failure:
         self.told.put("measuring")
         time.sleep(600)
         raise AssertionError("it was to be killed")
@@ -102,7 +101,9 @@ class StuckSource(ExactSource):
 def searching(study: SearchStudy | None, source: ExactSource) -> Search:
     economy = Economy(1000, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
     prior = Prior([{**BASELINE, "precision.autocast": "bfloat16"}], dict.fromkeys(BASELINE, 0.2))
-    return Search(SearchTask(SPACE, BASELINE, economy, prior), Instruments(source, source, ignore, ignore), study)
+    return Search(
+        SearchTask(SPACE, BASELINE, economy, prior), Instruments(source.compare, source, ignore, ignore), study
+    )
 
 
 def joined(storage: str, host: str) -> SearchStudy:

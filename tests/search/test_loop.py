@@ -16,12 +16,11 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement, Trial
 from autoaccel.search.economy import Economy
+from autoaccel.search.instruments import Instruments, QuickLook, Reading
 from autoaccel.search.loop import Search
 from autoaccel.search.patience import COMPILE_SHARE
 from autoaccel.search.task import Prior, SearchTask
-from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.session.lost_values import lost_values
-from autoaccel.statistics.turn_plan import Enough
 
 BASELINE: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
 CAST: Settings = {**BASELINE, "precision.autocast": "bfloat16"}
@@ -62,24 +61,24 @@ class FakeSource:
         self.failing: set[str] = set()
         self.endless: set[str] = set()
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+    def compare(self, settings: Settings, look: QuickLook) -> Reading | Failure:
         self.clock.spent += START_SECONDS
         key = str(settings["precision.autocast"])
         if key in self.failing:
             return Failure("crashed", "it does")
         if key in self.endless:
-            self.clock.spent += timeout_seconds
+            self.clock.spent += look.timeout_seconds
             return Failure("hung", "it does")
         luck = self.random.gauss(0, 0.03) + (1.6 if key in self.lucky else 0.0)
         self.lucky.discard(key)
         log = self.logs.get(key, 0.0) + luck
         pairs: list[tuple[float, float]] = []
-        while not enough(pairs):
+        while not look.enough(pairs):
             for _ in range(2):
                 noise = math.exp(log + self.random.gauss(0, 0.1))
                 pairs.append((STEP_SECONDS, STEP_SECONDS / noise))
                 self.clock.spent += 2 * TURN_SECONDS
-        self.turns[name] = len(pairs)
+        self.turns[look.name] = len(pairs)
         turns = tuple(Turn((baseline,)) for baseline, _ in pairs)
         measurement = Measurement(3.0, (STEP_SECONDS,), tuple(Turn((other,)) for _, other in pairs))
         return Reading(measurement, turns, pairs, trusted=True)
@@ -98,7 +97,7 @@ def searching(
 ) -> Search:
     task = task_for(economy_of(planned_steps, trainings), [CAST])
     keep = kept.append if kept is not None else ignore
-    return Search(task, Instruments(source, source.clock, keep, ignore))
+    return Search(task, Instruments(source.compare, source.clock, keep, ignore))
 
 
 def nothing(settings: Settings, speedup: float | None) -> float:
@@ -202,17 +201,17 @@ def test_what_failures_have_in_common_is_closed_and_told_and_all_else_is_tried()
     """The step waits for data, so that all of the experts' guesses have workers, which crash here."""
 
     class WorkersCrash(FakeSource):
-        def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+        def compare(self, settings: Settings, look: QuickLook) -> Reading | Failure:
             if settings["loader.workers"]:
                 self.clock.spent += START_SECONDS
                 return Failure("raised", f"RuntimeError: DataLoader worker (pid {len(self.turns)}) exited unexpectedly")
-            return super().measure(settings, name, enough, timeout_seconds)
+            return super().compare(settings, look)
 
     source, told = WorkersCrash({"bfloat16": 0.4}, FakeClock(300)), list[Event]()
     economy = Economy(20, 20_000, STEP_SECONDS, 3.0, 0.0, 4.0)
     loads: Settings = {"loader.workers": 2}
     guesses = [{**CAST, "layout.channels_last": True, **loads}, {**CAST, **loads}, {**BASELINE, **loads}]
-    search = Search(task_for(economy, guesses), Instruments(source, source.clock, ignore, told.append))
+    search = Search(task_for(economy, guesses), Instruments(source.compare, source.clock, ignore, told.append))
     search.run(nothing)
     assert search.best is not None
     assert search.best.settings["precision.autocast"] == "bfloat16"
@@ -242,11 +241,11 @@ def test_what_drops_the_metric_is_out_with_all_that_contains_it() -> None:
 class EndlessCompiler(FakeSource):
     """One whose every compilation takes for ever."""
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+    def compare(self, settings: Settings, look: QuickLook) -> Reading | Failure:
         if settings["compile.mode"] != "off":
-            self.clock.spent += timeout_seconds
+            self.clock.spent += look.timeout_seconds
             return Failure("hung", "it compiles")
-        return super().measure(settings, name, enough, timeout_seconds)
+        return super().compare(settings, look)
 
 
 def test_an_endless_compilation_costs_its_share_and_what_is_compiled_alike_is_not_tried_again() -> None:
@@ -257,7 +256,7 @@ def test_an_endless_compilation_costs_its_share_and_what_is_compiled_alike_is_no
     economy = Economy(20, 200_000, STEP_SECONDS, 3.0, 0.0, 4.0)
     compiled: Settings = {**baseline, "compile.mode": "default"}
     task = SearchTask(space, baseline, economy, Prior([compiled], dict.fromkeys(space.open, 0.2)))
-    search = Search(task, Instruments(EndlessCompiler({"bfloat16": 0.4}, clock), clock, ignore, told.append))
+    search = Search(task, Instruments(EndlessCompiler({"bfloat16": 0.4}, clock).compare, clock, ignore, told.append))
     search.run(nothing)
     first, *others = search.trials
     assert first.settings == compiled and isinstance(first.outcome, Failure)
@@ -277,6 +276,6 @@ def test_a_compilation_that_would_not_fit_in_its_share_is_not_begun() -> None:
     economy = Economy(20, 200_000, STEP_SECONDS, 3.0, 0.0, 4.0)
     prior = Prior([{**baseline, "compile.mode": "default"}], dict.fromkeys(space.open, 0.2))
     source = EndlessCompiler({"bfloat16": 0.4}, clock)
-    search = Search(SearchTask(space, baseline, economy, prior), Instruments(source, clock, ignore, ignore))
+    search = Search(SearchTask(space, baseline, economy, prior), Instruments(source.compare, clock, ignore, ignore))
     search.run(nothing)
     assert search.trials and all(trial.settings["compile.mode"] == "off" for trial in search.trials)

@@ -25,14 +25,13 @@ from autoaccel.records.space import Forbidden, SearchSpace
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.economy import Economy
 from autoaccel.search.gradient import MAX_READINGS, KnowledgeGradient
+from autoaccel.search.instruments import Instruments, QuickLook, Reading
 from autoaccel.search.knowledge import Knowledge
 from autoaccel.search.loop import Search
 from autoaccel.search.sampler import KnowledgeGradientSampler, distributions_of
 from autoaccel.search.storage import open_storage
 from autoaccel.search.study import SearchStudy
 from autoaccel.search.task import Prior, SearchTask
-from autoaccel.search.trial_source import Instruments, Reading
-from autoaccel.statistics.turn_plan import Enough
 
 BASELINE: Settings = {"precision.autocast": "off", "layout.channels_last": False, "loader.workers": 0}
 CAST: Settings = {**BASELINE, "precision.autocast": "bfloat16"}
@@ -64,7 +63,7 @@ class Bench:
     def left(self) -> float:
         return self.budget_seconds - self.spent
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+    def compare(self, settings: Settings, look: QuickLook) -> Reading | Failure:
         self.spent += 5.0
         if settings["precision.autocast"] == "float16":
             return Failure("crashed", "float16 is not for this machine")
@@ -83,7 +82,7 @@ def task_for(sampler: str = "autoaccel", max_trials: int | None = None) -> Searc
 def search_in(path: Path, task: SearchTask, bench: Bench | None = None) -> Search:
     bench = bench or Bench()
     study = SearchStudy(open_storage(str(path)), "run-1", "host")
-    return Search(task, Instruments(bench, bench, ignore, ignore), study)
+    return Search(task, Instruments(bench.compare, bench, ignore, ignore), study)
 
 
 def load(path: Path) -> optuna.Study:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from autoaccel.bench.bench import PairReading
+from autoaccel.bench.bench import FreshPair, Reference
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.contender import OPEN, ContenderResult
 from autoaccel.records.machine import Machine
@@ -19,7 +19,7 @@ from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.profile import Finding, Profile
 from autoaccel.records.progress import Event, StageStarted, TrialStarted
-from autoaccel.records.proof import ProofPair, TrainedPair
+from autoaccel.records.proof import TrainedPair
 from autoaccel.records.recipe import Constraint
 from autoaccel.records.request import Request
 from autoaccel.records.rounding import RoundingEvidence
@@ -29,14 +29,14 @@ from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.runs.run_folder import RunFolder
 from autoaccel.runs.tuning_run import TuningRun
-from autoaccel.search.trial_source import Reading
+from autoaccel.search.instruments import QuickLook, Reading
 from autoaccel.session.planning import Planner
 from autoaccel.session.proof_loop import search_and_prove
 from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.space.knobs import KnobContext
-from autoaccel.statistics.turn_plan import Enough, TurnPlan, plan_turns
+from autoaccel.statistics.turn_plan import TurnPlan, plan_turns
 from benchmarks.harness.replay import SimulatedClock
-from tests.samples import FACTS
+from tests.samples import FACTS, reading_of
 
 if TYPE_CHECKING:
     from autoaccel.workers.starter import WorkerStarter
@@ -114,70 +114,44 @@ class KnownBench:
         """Return what a trial takes."""
         return TRIAL_SECONDS
 
-    def pair_seconds(self, speedup: float = 1.0) -> float:
+    def pair_seconds(self, speedup: float = 1.0, against: Reference | None = None) -> float:
         """Return what a pair takes."""
-        return PAIR_SECONDS
+        return PAIR_SECONDS if against is None else self.explaining_seconds
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
-        """Return what a trial shows."""
-        self.clock.spent += TRIAL_SECONDS
-        pairs = self.turns(self.log_of(settings, in_trial=True))
-        turns = tuple(Turn((other,)) for _, other in pairs)
-        return Reading(Measurement(STARTUP_SECONDS, (STEP_SECONDS,), turns), turns, pairs, trusted=True)
+    def compare(self, settings: Settings, how: QuickLook | FreshPair) -> Reading | Failure:
+        """Return what a trial or a pair shows."""
+        if isinstance(how, QuickLook):
+            self.clock.spent += TRIAL_SECONDS
+            pairs = self.turns(self.log_of(settings, in_trial=True))
+            turns = tuple(Turn((other,)) for _, other in pairs)
+            return Reading(Measurement(STARTUP_SECONDS, (STEP_SECONDS,), turns), turns, pairs, trusted=True)
+        return self.proves(settings, how) if how.against is None else self.explains(settings, how, how.against)
 
-    def rest(self) -> None:
-        """Nothing is alive."""
+    def proves(self, settings: Settings, how: FreshPair) -> Reading | Failure:
+        """Return what a pair of the user's own settings and others shows."""
+        if self.clock.left <= 0:
+            return Failure("hung", "no answer")
+        log_speedup = 0.0 if changed(settings, BASELINE) in self.not_faster else self.log_of(settings)
+        self.clock.spent += PAIR_SECONDS + (how.steps or 0) * STEP_SECONDS * (1 + math.exp(-log_speedup))
+        if self.diverges and self.diverges.items() <= settings.items():
+            return Failure("diverged", "its loss is no longer a finite number")
+        drop = 0.1 if self.drops and self.drops.items() <= settings.items() else 0.0
+        # The same settings, the same metric.
+        seed_of = random.Random(f"{how.seed} {sorted(changed(settings, BASELINE))}")
+        metrics = (0.9, 0.9 - drop - seed_of.gauss(0, self.scatter))
+        return reading_of(self.turns(log_speedup), True, TrainedPair(metrics) if how.steps else None)
 
-    def pairs(self, earlier: Sequence[ProofPair] = ()) -> ProvingPairs:
-        """Return what measures pairs for a proof."""
-        return ProvingPairs(self)
-
-    def pairs_against(
-        self, settings: Settings, step_seconds: float
-    ) -> tuple[ExplainingPairs, Callable[[float], float]]:
-        """Return what measures contributions to these settings."""
-        return ExplainingPairs(self, settings), lambda speedup: self.explaining_seconds
+    def explains(self, settings: Settings, how: FreshPair, against: Reference) -> Reading:
+        """Return what a pair of a recipe and the same without a setting shows: right on average, within a tenth."""
+        self.clock.spent += self.explaining_seconds
+        log_speedup = self.log_of(settings) - self.log_of(against.settings) + (0.0, 0.1, -0.1)[how.seed % 3]
+        return reading_of([(STEP_SECONDS, STEP_SECONDS * math.exp(-log_speedup))] * 8)
 
     def compare_updates(self, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence | Failure:
         """Return what updates say."""
         assert self.updates is not None
         self.clock.spent += UPDATES_SECONDS
         return self.updates
-
-
-@dataclass
-class ProvingPairs:
-    """Measures pairs of the user's own settings and others."""
-
-    bench: KnownBench
-
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-        """Return what one shows."""
-        bench = self.bench
-        if bench.clock.left <= 0:
-            return Failure("hung", "no answer")
-        log_speedup = 0.0 if changed(settings, BASELINE) in bench.not_faster else bench.log_of(settings)
-        bench.clock.spent += PAIR_SECONDS + (steps or 0) * STEP_SECONDS * (1 + math.exp(-log_speedup))
-        if bench.diverges and bench.diverges.items() <= settings.items():
-            return Failure("diverged", "its loss is no longer a finite number")
-        drop = 0.1 if bench.drops and bench.drops.items() <= settings.items() else 0.0
-        seed_of = random.Random(f"{seed} {sorted(changed(settings, BASELINE))}")  # the same settings, the same metric
-        metrics = (0.9, 0.9 - drop - seed_of.gauss(0, bench.scatter))
-        return PairReading(bench.turns(log_speedup), True, TrainedPair(metrics) if steps else None)
-
-
-@dataclass
-class ExplainingPairs:
-    """Measures pairs of a recipe and the same without a setting: right on average, within a tenth."""
-
-    bench: KnownBench
-    recipe: Settings
-
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-        """Return what one shows."""
-        self.bench.clock.spent += self.bench.explaining_seconds
-        log_speedup = self.bench.log_of(settings) - self.bench.log_of(self.recipe) + (0.0, 0.1, -0.1)[seed % 3]
-        return PairReading([(STEP_SECONDS, STEP_SECONDS * math.exp(-log_speedup))] * 8, True, None)
 
 
 @dataclass(frozen=True)

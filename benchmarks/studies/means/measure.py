@@ -43,7 +43,7 @@ def any_facts() -> TrainingFacts:
 def prove(case: Case, seed: int) -> tuple[Proof, float]:
     """Return one proof, and how long it took by the simulated clock."""
     pairs = case.pairs(seed)
-    prover = Prover(pairs, any_facts(), pairs.computer.clock, ignore)
+    prover = Prover(pairs.compare, any_facts(), pairs.computer.clock, ignore)
     rule = rule_for(1, 1 + NOISE_THRESHOLD, drift=SHARED_DRIFT if case.is_virtual else 0.0)
     return prover.prove({}, rule, None), pairs.computer.clock.spent
 

@@ -7,11 +7,13 @@ import random
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autoaccel.bench.bench import PairReading
+from autoaccel.bench.bench import FreshPair
 from autoaccel.bench.settling import Settling
-from autoaccel.bench.turns import TurnFailed, TurnTaker
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.records.messages import GiveTurn, Turn
 from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Measurement
+from autoaccel.search.instruments import Reading
 from autoaccel.statistics.turn_plan import pair_turns, plan_turns
 from benchmarks.harness.replay import SimulatedClock
 
@@ -148,6 +150,11 @@ class Process:
         """Step time at the end of its warm-up, as it is estimated from its last steps."""
         return self.unit_seconds * self.side.step * (1 + max(self.side.settling, 0.0))
 
+    @property
+    def measurement(self) -> Measurement:
+        """Its turns alone."""
+        return Measurement(0.0, (), tuple(self.turns))
+
     def step(self) -> float:
         """Make a step; return how long it took."""
         work = self.unit_seconds * self.side.work(self.made, self.phase, self.computer.generator)
@@ -184,7 +191,7 @@ class SimulatedPairs:
         self._taker = TurnTaker(plan, 1_000_000, [self.step_seconds])
         self._settling = Settling(plan)
 
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading:
+    def compare(self, settings: Settings, how: FreshPair) -> Reading:
         """Return what a pair shows."""
         generator = self.computer.generator
         self.offset += generator.gauss(0, self.walk) if self.walk else 0.0
@@ -197,13 +204,11 @@ class SimulatedPairs:
         plan = self._taker.plan
         speedup = plan.step_seconds / both[1].warm_step_seconds
         most = pair_turns(plan, sum(ready), self._taker.scatter.deviation, speedup)
-        turns = self._taker.take(
+        reading = self._taker.take(
             both[0],  # type: ignore[arg-type]  # it has the turns of a process, which is all that is asked for
             both[1],  # type: ignore[arg-type]  # the same
             lambda pairs: len(pairs) >= most,
             later_steps=self._settling.later_steps(settings),
         )
-        assert not isinstance(turns, TurnFailed)
-        self._taker.learn(turns)
-        trend = self._settling.take_in(settings, turns.pairs, turns.trusted)
-        return PairReading(turns.pairs, turns.trusted, None, trend=trend, steps=turns.steps)
+        assert isinstance(reading, Reading)
+        return reading._replace(trend=self._settling.take_in(settings, reading.pairs, reading.trusted))

@@ -40,16 +40,15 @@ from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.search.economy import Economy
+from autoaccel.search.instruments import Instruments, QuickLook, Reading
 from autoaccel.search.loop import Search
 from autoaccel.search.task import SearchTask, expect
-from autoaccel.search.trial_source import Instruments, Reading
 from autoaccel.space.knobs import KnobContext, baseline_settings, compiled_part
 from autoaccel.space.knobs.parallel import MIN_SAMPLES
 from autoaccel.space.narrow import narrow
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, PROCESS_DEVIATION
 from autoaccel.statistics.runs import WARM_SHARE, CompileSeconds
-from autoaccel.statistics.turn_plan import Enough
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import ROOT, add_row, provenance, to_measure
 from benchmarks.studies.simulated_machines.model import Model, Work, draw_work
@@ -121,14 +120,14 @@ class ModelSource:
         self._random = random.Random(seed)
         self._compiled: set[str] = set()  # parts that an earlier process has left in the cache
 
-    def measure(self, settings: Settings, name: str, enough: Enough, timeout_seconds: float) -> Reading | Failure:
+    def compare(self, settings: Settings, look: QuickLook) -> Reading | Failure:
         """Take turns with the user's own settings until they are enough."""
         luck = math.exp(self._random.gauss(0, PROCESS_DEVIATION))
         seconds = self._model.step_seconds(settings) * luck
         start, compiling = self._model.start_seconds(settings), self._compile_seconds(settings)
         self._clock.spent += start + compiling
         pairs: list[tuple[float, float]] = []
-        while not enough(pairs):
+        while not look.enough(pairs):
             for _ in range(2):
                 pairs.append((self._baseline_seconds, seconds * math.exp(self._random.gauss(0, _TURN_DEVIATION))))
                 self._clock.spent += 2 * _TURN_SECONDS
@@ -254,7 +253,7 @@ def search(case: Case, seed: int, trials: int = TRIALS) -> Search:
     task = SearchTask(case.space, baseline, economy, prior, seed, trials)
     clock = SimulatedClock()
     source = ModelSource(model, baseline, clock, seed)
-    found = Search(task, Instruments(source, clock, ignore, ignore))
+    found = Search(task, Instruments(source.compare, clock, ignore, ignore))
     found.run(lambda settings, speedup: 0.0)
     return found
 

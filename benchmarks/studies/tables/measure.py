@@ -26,13 +26,14 @@ import msgspec
 
 from autoaccel.advise.findings import advise
 from autoaccel.advise.observations import Observations
-from autoaccel.bench.turns import TurnFailed, TurnTaker
+from autoaccel.bench.turns import TurnTaker
 from autoaccel.records.base import encode
 from autoaccel.records.messages import Failure, TakeProfile, Turn
 from autoaccel.records.settings import Settings, describe_change, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Measurement
 from autoaccel.runs.workloads import find_workload
+from autoaccel.search.instruments import Reading
 from autoaccel.space.knobs import KnobContext, baseline_settings, compiled_part, is_on
 from autoaccel.space.search_space import load_space
 from autoaccel.statistics.steps import settled_step_seconds, step_seconds_of_turns
@@ -153,13 +154,12 @@ def visit(
     if isinstance(candidate, Failure):
         outcome = candidate
     else:
-        turns = taker.take(baseline, candidate, lambda pairs: len(pairs) >= TURNS)
+        reading = taker.take(baseline, candidate, lambda pairs: len(pairs) >= TURNS)
         candidate.close()
-        if isinstance(turns, TurnFailed):
-            outcome = turns.failure
+        if isinstance(reading, Reading):
+            outcome, trusted = rounded_measurement(reading.measurement), reading.trusted
         else:
-            outcome, trusted = rounded_measurement(candidate.measurement), turns.trusted
-            taker.learn(turns)
+            outcome = reading if isinstance(reading, Failure) else reading.failure
     return Visit(
         round=number,
         settings=settings,

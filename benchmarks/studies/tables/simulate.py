@@ -31,9 +31,9 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
 from autoaccel.search.economy import Economy
+from autoaccel.search.instruments import Instruments
 from autoaccel.search.loop import Search
 from autoaccel.search.task import SearchTask, expect
-from autoaccel.search.trial_source import Instruments
 from autoaccel.space.narrow import narrow
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.peers import FINALISTS, PeerTask, ProjectedRun, search_with_optuna
@@ -99,7 +99,7 @@ def search_space(replayed: ReplayTask, space: SearchSpace, findings: Sequence[Fi
         history.append((clock.spent, best.settings if best else head.baseline_settings))
 
     replay = Replay(facts, clock, random.Random(replayed.seed))
-    search = Search(task, Instruments(replay, clock, keep, ignore))
+    search = Search(task, Instruments(replay.compare, clock, keep, ignore))
     search.run(reserve=lambda settings, speedup: 0.0)
     history.append((clock.spent, search.best.settings if search.best else head.baseline_settings))
     return history

@@ -1,15 +1,11 @@
-"""Resume proofs that an earlier part of the run left open: what it measured is not measured again."""
+"""What an earlier part of the run has found in its proofs, some of which it left open."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autoaccel.bench.bench import PairReading
-from autoaccel.bench.pairs import FreshPairs
 from autoaccel.records.contender import OPEN, ContenderResult
-from autoaccel.records.messages import Failure
 from autoaccel.records.proof import ProofPair
 from autoaccel.records.settings import Settings, settings_key
 
@@ -56,27 +52,3 @@ class Earlier(NamedTuple):
 
 
 NOTHING_EARLIER = Earlier((), ())
-
-
-class ResumedPairs:
-    """Pairs of earlier proofs while there are any, then fresh ones."""
-
-    def __init__(self, fresh: FreshPairs, earlier: Sequence[ProofPair]) -> None:
-        """Begin with the first earlier pair of each settings.
-
-        Args:
-            fresh: Measures what nobody has.
-            earlier: In their order.
-        """
-        self._fresh = fresh
-        self._earlier: defaultdict[str, deque[ProofPair]] = defaultdict(deque)
-        for pair in earlier:
-            self._earlier[settings_key(pair.settings)].append(pair)
-
-    def measure(self, settings: Settings, seed: int, steps: int | None) -> PairReading | Failure:
-        """Return what a pair shows, as `FreshPairs` does: from an earlier one if that was asked for the same."""
-        left = self._earlier[settings_key(settings)]
-        if left and (left[0].seed, left[0].steps) == (seed, steps):
-            return self._fresh.recall(left.popleft())
-        left.clear()  # what follows answers other questions
-        return self._fresh.measure(settings, seed, steps)
