@@ -62,6 +62,7 @@ def metric_source(options: TuneOptions) -> MetricSource | None:
 
 
 def _said_as(text: str) -> MetricSource:
+    """Return where the number of --metric is found: its one group in a line, or the name that it is reported by."""
     try:
         groups = re.compile(text).groups
     except re.error as error:
@@ -77,6 +78,7 @@ def _said_as(text: str) -> MetricSource:
 
 
 def _in_file(text: str) -> FileMetric:
+    """Return where the number of --metric-file is found."""
     path, colon, key = text.rpartition(":")
     if not (colon and path and key):
         raise BadRequestError(f"--metric-file {text}: must be FILE:KEY, such as metrics.json:accuracy.")

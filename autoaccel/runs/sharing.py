@@ -124,6 +124,7 @@ def showing_life(study: SearchStudy, beat_seconds: float) -> Iterator[None]:
 
 
 def _check_basis(head: StudyHead | None, name: str, basis: StudyBasis) -> None:
+    """Refuse a study that has begun on another basis."""
     if head and (difference := basis_difference(head.basis, basis)):
         raise BadRequestError(
             f"--study {name}: was started under other conditions ({difference}), so its trials do not apply here. "

@@ -38,6 +38,7 @@ def keep(setup: Setup, result: SearchResult) -> None:
 
 
 def _save(setup: Setup, result: SearchResult, recipe: Recipe) -> None:
+    """Write recipe.json and report.html."""
     report = render_report(recipe, setup.diagnosis, result.trials, setup.space, setup.run.request)
     setup.run.folder.save(recipe, report)
 

@@ -126,11 +126,13 @@ def _look_around(
 
 
 def _check_same_machine(earlier: RunRecord | None, machine: Machine) -> None:
+    """Refuse to go on with a run that began on another machine."""
     if earlier is not None and (difference := fingerprint_difference(earlier.machine, machine)):
         raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
 
 
 def _load(request: Request, context: KnobContext) -> SearchSpace:
+    """Return the search space that was asked for, with what is possible in this context."""
     options = request.options
     return load_space(str(options.space), context, options.fixed, options.excluded, request.may_alter)
 
@@ -138,6 +140,7 @@ def _load(request: Request, context: KnobContext) -> SearchSpace:
 def _join(
     run: TuningRun, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis, context: KnobContext
 ) -> SearchStudy | None:
+    """Return the study that this run takes part in, until the stack is left; None for none."""
     if address is None:
         return None
     study = stack.enter_context(join_study(address, Path(run.request.workload.path).stem, basis))

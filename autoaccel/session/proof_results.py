@@ -113,6 +113,7 @@ def _slower_starts(state: ProofState, settings: Settings) -> tuple[CompileSecond
 
 
 def _why_kept(state: ProofState) -> KeptBecause:
+    """Return why the user's own settings stay."""
     search = state.search
     if (disturbed_share := state.setup.baseline.disturbed_share) > TOO_DISTURBED:
         return TooDisturbed(disturbed_share)
