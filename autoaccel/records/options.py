@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -33,9 +33,16 @@ DEFAULT_BUDGET = "10m"
 DEFAULT_MAX_DROP = "1%"
 DEFAULT_TRAININGS = 20
 OWN_SAMPLER = "autoaccel"
+OPTUNAS_SAMPLERS = {"tpe": "TPESampler", "gp": "GPSampler", "cmaes": "CmaEsSampler", "random": "RandomSampler"}
+"""Short names of Optuna's samplers -> their classes."""
 
 _DOCSTRING_WIDTH = 120
 _PLACE = "{options}"  # where the options stand in a docstring
+
+
+def _either(names: Iterable[str]) -> str:
+    """Return `a, b or c`."""
+    return " or ".join(", ".join(names).rsplit(", ", 1))
 
 
 def _duration_text(budget: str | float | None) -> str | None:
@@ -123,8 +130,8 @@ class TuneOptions:
     sampler: Annotated[
         str,
         Option(
-            "sampler that proposes the trials: autoaccel, one of Optuna's (tpe, gp, cmaes or random), or your own "
-            "as module:Class",
+            f"sampler that proposes the trials: {OWN_SAMPLER}, one of Optuna's ({_either(OPTUNAS_SAMPLERS)}), or your "
+            "own as module:Class",
             metavar="NAME",
         ),
     ] = OWN_SAMPLER

@@ -100,7 +100,7 @@ def test_numbers_and_paths_are_kept_as_they_are_typed() -> None:
         ({"steps": 0}, "--steps must be at least 1, got 0."),
         ({"steps": 9}, "--steps: for a script only; what build"),
         ({"metric": "acc", "direction": "up"}, "--direction must be maximize or minimize, got up."),
-        ({"sampler": "best"}, "--sampler must be autoaccel, tpe, gp, cmaes, random, or module:Class"),
+        ({"sampler": "best"}, "--sampler must be autoaccel, tpe, .*, or module:Class"),
     ],
 )
 def test_a_value_that_an_option_cannot_have_is_refused(values: dict[str, Any], message: str) -> None:
