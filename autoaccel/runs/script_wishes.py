@@ -16,7 +16,6 @@ from autoaccel.runs.script_arguments import parse_arguments, tuned_arguments
 from autoaccel.space.knobs.arguments import is_harmless
 
 _HOUR = 3600.0
-_OF_SCRIPTS = ("steps", "hours", "metric", "metric_file", "direction", "in_place", "args")
 
 
 def check_wishes_for(workload: Workload, options: TuneOptions) -> None:
@@ -25,7 +24,7 @@ def check_wishes_for(workload: Workload, options: TuneOptions) -> None:
     Raises:
         BadRequestError: Naming the option, what must hold and what was found.
     """
-    said = [option.flag for option in OPTIONS if option.name in _OF_SCRIPTS and getattr(options, option.name)]
+    said = [option.flag for option in OPTIONS if option.of_scripts and getattr(options, option.name)]
     if said:
         workload.must_be_script(f"{', '.join(said)}: for a script only; what build() returns says that itself.")
     if options.steps is not None and options.hours is not None:
