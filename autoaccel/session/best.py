@@ -40,30 +40,38 @@ class Best:
     interaction: Interaction | None = None
     left_open: LeftOpen | None = None  # a better one whose proof a larger budget may complete
 
+    @classmethod
+    def own(cls, baseline: Bench, why: KeptBecause) -> Best:
+        """Return the user's own settings, for this reason."""
+        unchanged = Comparison(
+            speedup=1.0, low=1.0, high=1.0, verdict="within noise", confidence=CONFIDENCE, process_pairs=0, turns=0
+        )
+        compiling = start_of(baseline.settings, baseline.measurement)
+        return cls(baseline.settings, unchanged, compiling, compiling, baseline.step_seconds, why)
 
-def keep_baseline(baseline: Bench, why: KeptBecause) -> Best:
-    """Return the user's own settings, for this reason."""
-    unchanged = Comparison(
-        speedup=1.0, low=1.0, high=1.0, verdict="within noise", confidence=CONFIDENCE, process_pairs=0, turns=0
-    )
-    compiling = start_of(baseline.settings, baseline.measurement)
-    return Best(baseline.settings, unchanged, compiling, compiling, baseline.step_seconds, why)
+    @classmethod
+    def proven(
+        cls,
+        settings: Settings,
+        proof: Proof,
+        starts: tuple[CompileSeconds, CompileSeconds],
+        first: FirstProven | None = None,
+    ) -> Best:
+        """Return settings that were proven, with nothing known yet of what each contributes.
 
-
-def proven(settings: Settings, proof: Proof, starts: tuple[CompileSeconds, CompileSeconds]) -> Best:
-    """Return some settings that were proven.
-
-    Args:
-        settings: That were.
-        proof: Of these settings.
-        starts: What slower first steps cost with the settings, and with the user's.
-    """
-    assert proof.comparison is not None  # nothing is proven without
-    return Best(
-        settings=settings,
-        comparison=proof.comparison,
-        compile_seconds=starts[0],
-        baseline_compile_seconds=starts[1],
-        baseline_step_seconds=proof.baseline_step_seconds,
-        accuracy=proof.accuracy,
-    )
+        Args:
+            settings: That were.
+            proof: Of these settings.
+            starts: What slower first steps cost with the settings, and with the user's.
+            first: When the run first had a recipe.
+        """
+        assert proof.comparison is not None  # nothing is proven without
+        return cls(
+            settings=settings,
+            comparison=proof.comparison,
+            compile_seconds=starts[0],
+            baseline_compile_seconds=starts[1],
+            baseline_step_seconds=proof.baseline_step_seconds,
+            accuracy=proof.accuracy,
+            first=first,
+        )

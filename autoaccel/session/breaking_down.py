@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 
 from autoaccel.proof.contributions import Breakdown, Proven, TimeLeft, break_down, expected_seconds
-from autoaccel.proof.proof import Proof
 from autoaccel.records.progress import StageStarted
-from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Measurement
 from autoaccel.runs.plan import EXPLAINING_SHARE
-from autoaccel.search.loop import Search
-from autoaccel.session.setup import Setup
-from autoaccel.space.change import Change
+from autoaccel.session.candidates import Attempt, ProofState
 
 
-def break_down_proven(setup: Setup, search: Search, change: Change, proof: Proof) -> Breakdown:
-    """Return what each setting of a proven change contributes, as far as the rest of the budget allows to tell."""
+def break_down_proven(state: ProofState, attempt: Attempt) -> Breakdown:
+    """Return what each setting contributes to settings that were proven, as far as the budget allows to tell."""
+    setup, search, change, proof = state.setup, state.search, attempt.candidate.change, attempt.proof
     assert proof.comparison is not None  # nothing is proven without
-    run, baseline = setup.run, setup.baseline
-    usual = _batch_factor(search, change.settings) * proof.baseline_step_seconds / proof.comparison.speedup
-    pairs, pair_seconds = baseline.pairs_against(change.settings, usual)
+    run = setup.run
+    # Settings without a trial are a part of others that leaves the batch as it is.
+    measured = [trial.outcome for trial in search.trials if trial.settings == change.settings]
+    batch_factor = next((found.batch_factor for found in measured if isinstance(found, Measurement)), 1.0)
+    usual = batch_factor * proof.baseline_step_seconds / proof.comparison.speedup
+    pairs, pair_seconds = setup.baseline.pairs_against(change.settings, usual)
     log_speedup = math.log(proof.comparison.speedup)
     saved = search.task.economy.saved_seconds(search.knowledge.total_seconds(change.settings, log_speedup))
     time = TimeLeft(run.clock, run.request.budget_seconds, pair_seconds, run.clock.spent + EXPLAINING_SHARE * saved)
@@ -29,12 +29,3 @@ def break_down_proven(setup: Setup, search: Search, change: Change, proof: Proof
         run.stages.expect("contributions", expected_seconds(recipe, search.knowledge, time))
         run.tell(StageStarted("contributions", f"what each of the {len(change.names)} settings contributes"))
     return break_down(recipe, pairs, search.knowledge, time)
-
-
-def _batch_factor(search: Search, settings: Settings) -> float:
-    """Return the samples of a step under some settings, over those of the user's own.
-
-    Settings without a trial are a part of others that leaves the batch as it is.
-    """
-    measured = [trial.outcome for trial in search.trials if trial.settings == settings]
-    return next((found.batch_factor for found in measured if isinstance(found, Measurement)), 1.0)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime
 import math
 import platform
-from collections.abc import Sequence
 
 from autoaccel import __version__
-from autoaccel.records.messages import Failure, ModelSize
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import StageStarted
 from autoaccel.records.recipe import SCHEMA, Baseline, Projection, Recipe, SearchSummary
 from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Measurement, Trial
+from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import TrainingFacts, without_arguments
 from autoaccel.report.conclusions import faster_words, kept_words, left_open_words, stop_words, value_result
 from autoaccel.report.html import render_report
@@ -27,20 +26,15 @@ def conclude(setup: Setup, result: SearchResult) -> Recipe:
     """Write recipe.json and report.html; return the recipe."""
     if result.stop != "nothing to win":
         setup.run.tell(StageStarted("report", "recipe.json and report.html"))
-    recipe = make_recipe(setup, result)
-    _save(setup, result, recipe)
-    return recipe
+    return keep(setup, result, unfinished=False)
 
 
-def keep(setup: Setup, result: SearchResult) -> None:
-    """Write recipe.json and report.html with what is proven while the run continues, in case it is interrupted."""
-    _save(setup, result, make_recipe(setup, result, unfinished=True))
-
-
-def _save(setup: Setup, result: SearchResult, recipe: Recipe) -> None:
-    """Write recipe.json and report.html."""
+def keep(setup: Setup, result: SearchResult, unfinished: bool = True) -> Recipe:
+    """Write recipe.json and report.html, also while the run continues, in case it is interrupted; return the recipe."""
+    recipe = make_recipe(setup, result, unfinished)
     report = render_report(recipe, setup.diagnosis, result.trials, setup.space, setup.run.request)
     setup.run.folder.save(recipe, report)
+    return recipe
 
 
 def make_recipe(setup: Setup, result: SearchResult, unfinished: bool = False) -> Recipe:
@@ -66,7 +60,7 @@ def make_recipe(setup: Setup, result: SearchResult, unfinished: bool = False) ->
         },
         device=facts.device,
         script=facts.script,
-        model_size=_model_size(result.trials, best.settings),
+        model_size=result.model_size,
         contributions=best.contributions,
         interaction=best.interaction,
         open_proof=best.left_open.proof if best.left_open else None,
@@ -160,9 +154,3 @@ def _sum_up(setup: Setup, result: SearchResult, unfinished: bool) -> SearchSumma
         sampler=request.options.sampler,
         study=run.folder.study_name if run.folder.study.exists() else "",
     )
-
-
-def _model_size(trials: Sequence[Trial], settings: Settings) -> ModelSize | None:
-    """Return what these settings make of the model's size, as their last trial told."""
-    measured = [trial.outcome for trial in trials if trial.settings == settings]
-    return next((found.model_size for found in reversed(measured) if isinstance(found, Measurement)), None)

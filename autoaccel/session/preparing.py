@@ -18,12 +18,12 @@ from autoaccel.machine.quiet import Load, quiet_hints, read_load
 from autoaccel.machine.throttling import watch_throttling
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.records.advice import Diagnosis
-from autoaccel.records.machine import Machine, fingerprint_difference
+from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure
 from autoaccel.records.profile import Demand
 from autoaccel.records.progress import BaselineMeasured, Note, StageStarted
 from autoaccel.records.request import Request
-from autoaccel.records.run import RUN_SCHEMA, RunRecord
+from autoaccel.records.run import RunRecord
 from autoaccel.records.settings import format_value
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.study import StudyBasis
@@ -106,7 +106,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     setup = replace(setup, diagnosis=diagnosis)
     setup = replace(setup, demand=_demand(setup, earlier))
     setup = replace(setup, space=_worth_searching(setup))
-    run.folder.save_record(_record_of(setup))
+    run.folder.save_record(setup.record)
     return setup
 
 
@@ -119,16 +119,11 @@ def _look_around(
         BadRequestError: If the run began on another machine.
     """
     machine, facts = first_look(run, wait)
-    _check_same_machine(earlier, machine)
+    if earlier is not None and (difference := earlier.machine.difference_from(machine)):
+        raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
     for hint in quiet_hints(machine, load):
         run.tell(Note(hint))
     return machine, with_wishes(facts, run.request.workload, run.request.options)
-
-
-def _check_same_machine(earlier: RunRecord | None, machine: Machine) -> None:
-    """Refuse to go on with a run that began on another machine."""
-    if earlier is not None and (difference := fingerprint_difference(earlier.machine, machine)):
-        raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
 
 
 def _load(request: Request, context: KnobContext) -> SearchSpace:
@@ -227,18 +222,3 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
         if not finding.knobs and finding.expected_speedup >= _WORTH_TELLING:
             run.tell(Note(f"{finding.title}: at most {finding.bound_speedup:.2f}x faster. {finding.advice}"))
     return diagnosis
-
-
-def _record_of(setup: Setup) -> RunRecord:
-    """Return what a later part of the run starts from."""
-    return RunRecord(
-        schema=RUN_SCHEMA,
-        request=setup.run.request,
-        machine=setup.machine,
-        facts=setup.facts,
-        baseline_settings=setup.baseline_settings,
-        baseline=setup.baseline.measurement,
-        diagnosis=setup.diagnosis,
-        space=setup.space,
-        demand=setup.demand,
-    )

@@ -265,7 +265,7 @@ def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdo
     proof leaves out a setting at least. Where there is no time for it, it is left open if the settings make it slower
     beyond doubt.
     """
-    breakdown = _break_down(state, attempt)
+    breakdown = break_down_proven(state, attempt)
     while (rest := without_harmful(state, attempt, breakdown)) is not None:
         number = number_of(state, rest.settings)
         if number > MAX_CANDIDATES or not fits(state, rest):
@@ -279,16 +279,11 @@ def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdo
             _refuse(state, further)
             break
         state.number = max(state.number, number + 1)
-        if _is_clearly_slower(further.proof, attempt.proof):
+        if further.proof.is_clearly_slower_than(attempt.proof):
             break
         keep_recipe(state, further)
-        attempt, breakdown = further, _break_down(state, further)
+        attempt, breakdown = further, break_down_proven(state, further)
     return attempt, breakdown
-
-
-def _break_down(state: ProofState, attempt: Attempt) -> Breakdown:
-    """Return what each setting contributes to settings that were proven, as far as the budget allows to tell."""
-    return break_down_proven(state.setup, state.search, attempt.candidate.change, attempt.proof)
 
 
 def _leave_open(state: ProofState, candidate: Candidate) -> None:
@@ -296,10 +291,3 @@ def _leave_open(state: ProofState, candidate: Candidate) -> None:
     number = number_of(state, candidate.settings)
     state.setup.run.folder.add_contender(ContenderResult(candidate.settings, number, "incomplete"))
     state.open.append(not_begun(state, candidate))
-
-
-def _is_clearly_slower(proof: Proof, than: Proof) -> bool:
-    """Whether one proven speed lies below all that another leaves possible."""
-    assert proof.comparison is not None  # nothing is proven without
-    assert than.comparison is not None
-    return proof.comparison.speedup < than.comparison.low

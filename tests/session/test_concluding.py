@@ -13,7 +13,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison, Measurement
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import left_open_words
-from autoaccel.session.best import Best, proven
+from autoaccel.session.best import Best
 from autoaccel.session.concluding import break_even_steps, project, summarize
 from autoaccel.statistics.runs import CompileSeconds
 
@@ -59,7 +59,7 @@ def test_a_projection_is_of_an_average_run_and_says_what_the_first_and_later_one
 def test_the_interval_that_decided_is_the_one_that_is_claimed_with_its_confidence() -> None:
     """A recipe was written whose own claim was 0.97x to 1.30x: another interval had decided."""
     decided = Comparison(1.5, 1.4, 1.61, "faster", 0.975, 8, 64, drift=0.07)
-    best = proven(CAST, Proof("proven", [[(1.0, 1.0 / 1.5)]], decided, None), (NOTHING, NOTHING))
+    best = Best.proven(CAST, Proof("proven", [[(1.0, 1.0 / 1.5)]], decided, None), (NOTHING, NOTHING))
     assert best.comparison == decided
     assert summarize(best, BASELINE) == (
         "1.50x faster steps, at least 1.40x with 97.5 % confidence: precision.autocast=bfloat16."
