@@ -57,7 +57,7 @@ def metric_source(options: TuneOptions) -> MetricSource | None:
     if options.direction is None:
         flag = "--metric" if file is None else "--metric-file"
         raise BadRequestError(f"{flag} requires --direction maximize or --direction minimize: which way is better.")
-    return _in_file(file) if file is not None else _said_as(text or "")
+    return FileMetric.typed(file) if file is not None else _said_as(text or "")
 
 
 def _said_as(text: str) -> MetricSource:
@@ -74,14 +74,6 @@ def _said_as(text: str) -> MetricSource:
         f"--metric {text}: must have one group, which is the number, as 'val_acc: ([0-9.]+)' has, and has {groups}; or "
         "be the name that the script calls autoaccel.report() with."
     )
-
-
-def _in_file(text: str) -> FileMetric:
-    """Return where the number of --metric-file is found."""
-    path, colon, key = text.rpartition(":")
-    if not (colon and path and key):
-        raise BadRequestError(f"--metric-file {text}: must be FILE:KEY, such as metrics.json:accuracy.")
-    return FileMetric(path, key)
 
 
 def with_wishes(facts: TrainingFacts, workload: Workload, options: TuneOptions) -> TrainingFacts:

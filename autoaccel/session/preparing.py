@@ -22,7 +22,6 @@ from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure
 from autoaccel.records.profile import Demand
 from autoaccel.records.progress import BaselineMeasured, Note, StageStarted
-from autoaccel.records.request import Request
 from autoaccel.records.run import RunRecord
 from autoaccel.records.settings import format_value
 from autoaccel.records.space import SearchSpace
@@ -33,7 +32,7 @@ from autoaccel.report.wording import closed_words, inexact_words, left_out_words
 from autoaccel.runs.kept_apart import tell_protection
 from autoaccel.runs.plan import PROFILE_SHARE
 from autoaccel.runs.script_wishes import with_wishes
-from autoaccel.runs.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
+from autoaccel.runs.sharing import StudyAddress, agree_on_diagnosis
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.first_look import first_look, look_wait_of
 from autoaccel.session.planning import Planner
@@ -41,13 +40,12 @@ from autoaccel.session.setup import Setup
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 from autoaccel.space.narrow import close, narrow
 from autoaccel.space.room import BATCH_FACTOR, without_room
-from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, drift_on
 from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.profiling import ask_profile, profile_task
 
 if TYPE_CHECKING:
-    from autoaccel.search.study import SearchStudy
+    pass
 
 _UNTRACED_SECONDS = 1.0  # of a profile: steps whose phases are timed,
 _UNTRACED_SHARE = 0.2  # but no more of the time that there is
@@ -78,11 +76,12 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     machine, facts = _look_around(run, earlier, load, wait)
     context = KnobContext(machine, facts)
     run = replace(run, starter=run.starter.at(context), drift=drift_on(machine))
-    space = _load(run.request, context)
+    space = run.search_space(context)
     if (look := facts.seen.first_look(facts, space)) is not None:
         run.tell(look)
-    basis = study_basis(run.request.workload, machine, baseline_settings(context), space)
-    study = _join(run, stack, address, basis, context)
+    basis = StudyBasis.of(run.request.workload, machine, baseline_settings(context), space)
+    stem = Path(run.request.workload.path).stem
+    study = stack.enter_context(address.join(stem, basis, context)) if address else None
 
     planner = Planner(run, context, space)
     if wait.first_step_seconds is not None and facts.seen.step_seconds is not None:
@@ -126,23 +125,6 @@ def _look_around(
     return machine, with_wishes(facts, run.request.workload, run.request.options)
 
 
-def _load(request: Request, context: KnobContext) -> SearchSpace:
-    """Return the search space that was asked for, with what is possible in this context."""
-    options = request.options
-    return load_space(str(options.space), context, options.fixed, options.excluded, request.may_alter)
-
-
-def _join(
-    run: TuningRun, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis, context: KnobContext
-) -> SearchStudy | None:
-    """Return the study that this run takes part in, until the stack is left; None for none."""
-    if address is None:
-        return None
-    study = stack.enter_context(join_study(address, Path(run.request.workload.path).stem, basis))
-    study.context = context
-    return study
-
-
 def _demand(setup: Setup, earlier: RunRecord | None) -> Demand | None:
     """Return what a process needs: from the profile, else from the baseline; None if workers of a study could differ.
 
@@ -156,7 +138,7 @@ def _demand(setup: Setup, earlier: RunRecord | None) -> Demand | None:
 
 def _worth_searching(setup: Setup) -> SearchSpace:
     """Return the space of this training, in which each knob could win something that can be proven."""
-    space = _narrow(setup, _load(setup.run.request, setup.context))
+    space = _narrow(setup, setup.run.search_space(setup.context))
     if BATCH_FACTOR in space.open:
         values = {BATCH_FACTOR: KNOBS[BATCH_FACTOR].values(setup.context)}
         for rule in without_room(setup.context, values, setup.baseline_settings):

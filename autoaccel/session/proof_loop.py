@@ -199,10 +199,10 @@ def _better(state: ProofState, attempt: Attempt) -> Attempt:
     take a minute, most of what it would have tried is untried, and what the proof has left of its own share suffices
     for a few.
     """
-    search, held = state.search, attempt.candidate.settings
+    run, search, held = state.setup.run, state.search, attempt.candidate.settings
     number = number_of(state, held)
     proof_seconds = max(attempt.spent_seconds, needed_seconds(state, held, None))
-    spare_seconds = state.setup.run.clock.left - _contributions_seconds(state)
+    spare_seconds = run.clock.left - run.stages.in_plan("contributions")
     if (
         search.stop != "out of time"
         or number >= MAX_CANDIDATES
@@ -235,20 +235,14 @@ def _search_beside(state: ProofState, attempt: Attempt) -> None:
     def reserve(settings: Settings, speedup: float | None) -> float:
         if settings == held:
             # What is proven is not tried again: its pairs told more than another trial would.
-            return math.inf if speedup is None else _contributions_seconds(state)
-        return _contributions_seconds(state) + needed_seconds(state, settings, speedup)
+            return math.inf if speedup is None else run.stages.in_plan("contributions")
+        return run.stages.in_plan("contributions") + needed_seconds(state, settings, speedup)
 
     def begin(settings: Settings) -> None:
         _expect_longer_search(state, reserve(settings, None))
         run.tell(StageStarted("search", further_search_words(comparison)))
 
     state.search.run(reserve, begin, proofs_of(state, held))
-
-
-def _contributions_seconds(state: ProofState) -> float:
-    """Return what is planned for the contributions."""
-    plan = state.setup.run.stages.current
-    return plan.seconds["contributions"] if plan else 0.0
 
 
 def _run_seconds(state: ProofState, attempt: Attempt) -> float:
