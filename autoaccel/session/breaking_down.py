@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from autoaccel.proof.contributions import Breakdown, Proven, TimeLeft, break_down, expected_seconds
 from autoaccel.records.progress import StageStarted
 from autoaccel.records.trial import Measurement
@@ -21,8 +19,7 @@ def break_down_proven(state: ProofState, attempt: Attempt) -> Breakdown:
     batch_factor = next((found.batch_factor for found in measured if isinstance(found, Measurement)), 1.0)
     usual = batch_factor * proof.baseline_step_seconds / proof.comparison.speedup
     pairs, pair_seconds = setup.baseline.pairs_against(change.settings, usual)
-    log_speedup = math.log(proof.comparison.speedup)
-    saved = search.task.economy.saved_seconds(search.knowledge.total_seconds(change.settings, log_speedup))
+    saved = search.task.economy.saved_seconds(search.knowledge.total_seconds(change.settings, proof.log_speedup))
     time = TimeLeft(run.clock, run.request.budget_seconds, pair_seconds, run.clock.spent + EXPLAINING_SHARE * saved)
     recipe = Proven(change, proof.comparison)
     if len(change.names) > 1:

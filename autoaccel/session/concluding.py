@@ -13,7 +13,6 @@ from autoaccel.records.workload import without_arguments
 from autoaccel.report.conclusions import stop_words, value_result
 from autoaccel.report.html import render_report
 from autoaccel.search.importance import importance
-from autoaccel.session.best import Best
 from autoaccel.session.lost_values import lost_values
 from autoaccel.session.setup import SearchResult, Setup
 
@@ -36,6 +35,7 @@ def keep(setup: Setup, result: SearchResult, unfinished: bool = True) -> Recipe:
 def make_recipe(setup: Setup, result: SearchResult, unfinished: bool = False) -> Recipe:
     """Return the recipe that says what the run has found, or has found so far if it is unfinished."""
     run, machine, facts, best = setup.run, setup.machine, setup.facts, result.best
+    measured, trainings = setup.baseline.measurement, run.request.options.trainings
     return Recipe(
         schema=SCHEMA,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -43,11 +43,18 @@ def make_recipe(setup: Setup, result: SearchResult, unfinished: bool = False) ->
         workload=without_arguments(run.request.workload),
         machine=machine,
         settings=best.settings,
-        baseline=_baseline(setup, best),
+        baseline=Baseline(
+            settings=setup.baseline_settings,
+            step_seconds=best.baseline_step_seconds,
+            startup_seconds=measured.startup_seconds,
+            compile_seconds=best.baseline_compile_seconds.average(trainings),
+            samples_per_second=facts.batch_size / best.baseline_step_seconds if facts.batch_size else None,
+            peak_bytes=measured.peak_bytes,
+        ),
         comparison=best.comparison,
         constraint=run.request.constraint,
         accuracy=best.accuracy,
-        projection=best.projection(facts, setup.baseline.measurement, run.request.options.trainings),
+        projection=best.projection(facts, measured, trainings),
         search=_sum_up(setup, result, unfinished),
         versions={
             "autoaccel": __version__,
@@ -60,19 +67,6 @@ def make_recipe(setup: Setup, result: SearchResult, unfinished: bool = False) ->
         contributions=best.contributions,
         interaction=best.interaction,
         open_proof=best.left_open.proof if best.left_open else None,
-    )
-
-
-def _baseline(setup: Setup, best: Best) -> Baseline:
-    """Return the user's own settings and what they measured, beside what was proven if something was."""
-    batch_size, measured = setup.facts.batch_size, setup.baseline.measurement
-    return Baseline(
-        settings=setup.baseline_settings,
-        step_seconds=best.baseline_step_seconds,
-        startup_seconds=measured.startup_seconds,
-        compile_seconds=best.baseline_compile_seconds.average(setup.run.request.options.trainings),
-        samples_per_second=batch_size / best.baseline_step_seconds if batch_size else None,
-        peak_bytes=measured.peak_bytes,
     )
 
 

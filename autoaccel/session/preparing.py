@@ -13,8 +13,7 @@ from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.diagnosing import diagnose
 from autoaccel.bench.live_bench import LiveBench
 from autoaccel.errors import BadRequestError
-from autoaccel.machine.conditions import Watch, begin_watching, read_machine_conditions
-from autoaccel.machine.quiet import Load, quiet_hints, read_load
+from autoaccel.machine.conditions import Watch
 from autoaccel.machine.throttling import watch_throttling
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.records.advice import Diagnosis
@@ -71,9 +70,9 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
         run.stages.count("search", spent_seconds)
     run.tell(StageStarted("hardware", "what this machine can do"))
     tell_protection(run.starter, run.tell)
-    watch = begin_watching(load := read_load())  # before anything of ours keeps the computer busy
+    watch = Watch.begin()
     wait = look_wait_of(run)
-    machine, facts = _look_around(run, earlier, load, wait)
+    machine, facts = _look_around(run, earlier, watch, wait)
     context = KnobContext(machine, facts)
     run = replace(run, starter=run.starter.at(context), drift=drift_on(machine))
     space = run.search_space(context)
@@ -110,7 +109,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
 
 
 def _look_around(
-    run: TuningRun, earlier: RunRecord | None, load: Load, wait: LookWait
+    run: TuningRun, earlier: RunRecord | None, watch: Watch, wait: LookWait
 ) -> tuple[Machine, TrainingFacts]:
     """Return what the machine and the training are; tell what disturbs measuring.
 
@@ -120,7 +119,7 @@ def _look_around(
     machine, facts = first_look(run, wait)
     if earlier is not None and (difference := earlier.machine.difference_from(machine)):
         raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
-    for hint in quiet_hints(machine, load):
+    for hint in watch.load.hints(machine):
         run.tell(Note(hint))
     return machine, with_wishes(facts, run.request.workload, run.request.options)
 
@@ -137,7 +136,7 @@ def _demand(setup: Setup, earlier: RunRecord | None) -> Demand | None:
 
 
 def _worth_searching(setup: Setup) -> SearchSpace:
-    """Return the space of this training, in which each knob could win something that can be proven."""
+    """Return the space of this training, in which each knob could win something that can be proven in the budget."""
     space = _narrow(setup, setup.run.search_space(setup.context))
     if BATCH_FACTOR in space.open:
         values = {BATCH_FACTOR: KNOBS[BATCH_FACTOR].values(setup.context)}
@@ -147,7 +146,11 @@ def _worth_searching(setup: Setup) -> SearchSpace:
             )
     if setup.study:  # whose workers search one space, though their budgets or their steps may differ
         return space
-    return _close_unprovable(setup, space)
+    # Nothing was compiled yet; a few seconds are not what makes evidence unaffordable.
+    unprovable = MetricJudge(setup.run, setup.baseline, lambda settings: 0.0).unprovable(space)
+    for line in unprovable_lines(unprovable):
+        setup.run.tell(Note(line))
+    return close(space, setup.baseline_settings, {name: unprovable_words(why) for name, why in unprovable.items()})
 
 
 def _narrow(setup: Setup, space: SearchSpace) -> SearchSpace:
@@ -159,15 +162,6 @@ def _narrow(setup: Setup, space: SearchSpace) -> SearchSpace:
     for words in [*closed_words(msgspec.structs.replace(space, closed=new)), *inexact_words(space)]:
         setup.run.tell(Note(words))
     return space
-
-
-def _close_unprovable(setup: Setup, space: SearchSpace) -> SearchSpace:
-    """Close, and tell, each knob whose effect on the metric could not be judged within the budget."""
-    # Nothing was compiled yet; a few seconds are not what makes evidence unaffordable.
-    found = MetricJudge(setup.run, setup.baseline, lambda settings: 0.0).unprovable(space)
-    for line in unprovable_lines(found):
-        setup.run.tell(Note(line))
-    return close(space, setup.baseline_settings, {name: unprovable_words(why) for name, why in found.items()})
 
 
 def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
@@ -197,7 +191,7 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
     if isinstance(answer, Failure):
         run.tell(Note(f"no profile could be taken, so it is unknown where a step's time goes: {answer.message}"))
         return None
-    diagnosis = diagnose(answer, machine, setup.facts, read_machine_conditions(watch, gpu_throttling=throttling))
+    diagnosis = diagnose(answer, machine, setup.facts, watch.conditions(gpu_throttling=throttling))
     if words := left_out_words(diagnosis.profile):
         run.tell(Note(f"{words}."))
     for finding in diagnosis.findings:

@@ -221,7 +221,10 @@ def _better(state: ProofState, attempt: Attempt) -> Attempt:
         _refuse(state, further)
         return attempt
     state.number = max(state.number, number_of(state, further.candidate.settings) + 1)
-    if _run_seconds(state, attempt) < _run_seconds(state, further):
+    was, now = (
+        search.knowledge.total_seconds(one.candidate.settings, one.proof.log_speedup) for one in (attempt, further)
+    )
+    if was < now:  # of a whole run
         return attempt
     keep_recipe(state, further)
     return further
@@ -245,13 +248,6 @@ def _search_beside(state: ProofState, attempt: Attempt) -> None:
     state.search.run(reserve, begin, proofs_of(state, held))
 
 
-def _run_seconds(state: ProofState, attempt: Attempt) -> float:
-    """Return how long a run is expected to take under settings that were proven."""
-    assert attempt.proof.comparison is not None  # nothing is proven without
-    log_speedup = math.log(attempt.proof.comparison.speedup)
-    return state.search.knowledge.total_seconds(attempt.candidate.settings, log_speedup)
-
-
 def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdown]:
     """Return what was proven, or what remains of it without the settings that make it slower, once that is proven.
 
@@ -264,7 +260,9 @@ def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdo
         number = number_of(state, rest.settings)
         if number > MAX_CANDIDATES or not fits(state, rest):
             if any(one.high < 1 for one in breakdown.harmful):
-                _leave_open(state, rest)
+                # If the run is resumed, this proof comes first.
+                state.setup.run.folder.add_contender(ContenderResult(rest.settings, number, "incomplete"))
+                state.open.append(not_begun(state, rest))
             break
         further = _prove(state, rest, "without what slows it down")
         if further is None:
@@ -278,10 +276,3 @@ def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdo
         keep_recipe(state, further)
         attempt, breakdown = further, break_down_proven(state, further)
     return attempt, breakdown
-
-
-def _leave_open(state: ProofState, candidate: Candidate) -> None:
-    """Leave a candidate open that there is no time left to prove; if the run is resumed, this proof comes first."""
-    number = number_of(state, candidate.settings)
-    state.setup.run.folder.add_contender(ContenderResult(candidate.settings, number, "incomplete"))
-    state.open.append(not_begun(state, candidate))
