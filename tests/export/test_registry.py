@@ -80,7 +80,7 @@ def test_a_package_s_target_is_listed_and_renders(install: Callable[..., Path]) 
     assert list(find_targets()) == [*TARGETS, "planets"]
     found = find_target("planets").render(make_server_recipe(), make_job("planets", nodes=3))
     assert found.files == {"job.txt": "6 ranks\n"}
-    with pytest.raises(BadRequestError, match=r"local, planets, got 'planet'[.] Did you mean planets"):
+    with pytest.raises(BadRequestError, match=r"planets, got 'planet'[.] Did you mean planets"):
         find_target("planet")
 
 
