@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 STRAIGHT_LINE = "session/tuning.py"
 MAX_LINES = 40  # in a function's body, without its docstring
@@ -156,8 +157,16 @@ def _annotated(node: ast.ClassDef) -> set[str]:
     return {name for annotation in found for name in _names(annotation)}
 
 
-def words_below_tune(trees: Mapping[str, ast.Module]) -> set[str]:
-    """Return the own classes and functions that are named on the way from `tune()` down to the bench.
+class Word(NamedTuple):
+    """A class or a function at the top of a module."""
+
+    module: str
+    """Its path in the package."""
+    name: str
+
+
+def words_below_tune(trees: Mapping[str, ast.Module]) -> dict[Word, ast.ClassDef | Function]:
+    """Return the own classes and functions that are named on the way from `tune()` down to the bench, as they stand.
 
     Followed are names of functions and of classes (into all of their methods), as long as they are of code in
     the rooms above the bench. Methods and attributes are no words: they are read as parts of what they belong to.
@@ -165,28 +174,48 @@ def words_below_tune(trees: Mapping[str, ast.Module]) -> set[str]:
     Args:
         trees: Path in the package -> module.
     """
-    tops = {
-        path: [node for node in tree.body if isinstance(node, (Function, ast.ClassDef))] for path, tree in trees.items()
+    nodes = {
+        Word(path, node.name): node
+        for path, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, (Function, ast.ClassDef))
     }
-    own = {node.name for nodes in tops.values() for node in nodes}
-    room = {node.name: node for path, nodes in tops.items() if path.startswith(WAY_DOWN) for node in nodes}
-    words: set[str] = set()
-    to_read, seen = [name for name in room if name == "tune"], {"tune"}
+    imported = {word: source for path, tree in trees.items() for word, source in _imported(path, tree, trees)}
+    words: set[Word] = set()
+    to_read = [word for word in nodes if word.name == "tune" and word.module.startswith(WAY_DOWN)]
+    seen = set(to_read)
     while to_read:
-        node = room[to_read.pop()]
-        bodies = [statement for function in _read(node) for statement in function.body]
-        met = {one.id for body in bodies for one in ast.walk(body) if isinstance(one, ast.Name)} & own
+        word = to_read.pop()
+        met = {Word(word.module, name) for function in _read(nodes[word]) for name in _named(function)}
+        while through := met & imported.keys():  # what a package imports from one of its modules is that module's
+            met = met - through | {imported[one] for one in through}
+        met &= nodes.keys()
         words |= met
-        to_read += [name for name in met if name in room and name not in seen]
+        to_read += [one for one in met if one.module.startswith(WAY_DOWN) and one not in seen]
         seen |= met
-    return words
+    return {word: node for word, node in nodes.items() if word in words}
 
 
-def _read(node: ast.stmt) -> list[Function]:
+def _imported(path: str, tree: ast.Module, trees: Mapping[str, ast.Module]) -> Iterator[tuple[Word, Word]]:
+    """Yield what a module calls each of our own names that it imports, and what that is where it comes from."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("autoaccel."):
+            inner = (node.module or "").partition(".")[2].replace(".", "/")
+            source = f"{inner}.py" if f"{inner}.py" in trees else f"{inner}/__init__.py"
+            yield from ((Word(path, one.asname or one.name), Word(source, one.name)) for one in node.names)
+
+
+def _named(function: Function) -> set[str]:
+    """Return the names that a function's body reads, without its own variables, which may be called like anything."""
+    names = [one for statement in function.body for one in ast.walk(statement) if isinstance(one, ast.Name)]
+    own = {one.id for one in names if isinstance(one.ctx, ast.Store)}
+    own |= {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
+    return {one.id for one in names} - own
+
+
+def _read(node: ast.ClassDef | Function) -> list[Function]:
     """Return the functions whose bodies are read where this one, or a class, is called."""
-    if isinstance(node, ast.ClassDef):
-        return [one for one in node.body if isinstance(one, Function)]
-    return [node] if isinstance(node, Function) else []
+    return [one for one in node.body if isinstance(one, Function)] if isinstance(node, ast.ClassDef) else [node]
 
 
 def percentile(values: list[int], share: float) -> int:

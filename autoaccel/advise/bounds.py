@@ -27,8 +27,3 @@ def bound_beside_others(bound_speedup: float, waiting_speedup: float = 1.0) -> f
     share = 1 - 1 / bound_speedup
     rest = max(0.0, 1 / waiting_speedup - share)
     return bound_of_share(share / (share + rest / OTHERS_SPEEDUP))
-
-
-def bound_of_run(startup_seconds: float, total_seconds: float) -> float:
-    """Return the speed-up of a whole run if its steps took no time at all, so that only start-up were left."""
-    return total_seconds / startup_seconds if startup_seconds > 0 else float("inf")

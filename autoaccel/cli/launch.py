@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoaccel.cli.common import EXIT_FASTER, Commands, add_model, add_recipe, warn_if_changed, workload_of
 from autoaccel.errors import BadRequestError
+from autoaccel.export import TARGETS
 from autoaccel.text import say
 
 
@@ -28,7 +29,7 @@ def _add_launcher_options(launch: argparse.ArgumentParser) -> None:
         "--with",
         dest="target",
         metavar="TARGET",
-        help="launcher: torchrun, mpirun, slurm, local, "
+        help=f"launcher: {', '.join(TARGETS)}, "
         "or one that an installed package provides "
         "(default: slurm for several machines if "
         "sbatch is installed, else torchrun for "

@@ -34,7 +34,7 @@ def add_knobs(commands: Commands) -> None:
 
 
 def _hardware(parsed: argparse.Namespace) -> int:
-    from autoaccel.machine.quiet import quiet_hints, read_load
+    from autoaccel.machine.quiet import read_load
     from autoaccel.report.tables import print_machine
 
     if parsed.topology is not None:
@@ -45,7 +45,7 @@ def _hardware(parsed: argparse.Namespace) -> int:
         print_json(machine)
     else:
         print_machine(make_console(), machine)
-        for hint in quiet_hints(machine, load):
+        for hint in load.hints(machine):
             say(f"Note: {hint}.")
     return EXIT_FASTER
 

@@ -6,8 +6,7 @@ import shutil
 from pathlib import Path
 
 from autoaccel.advise.diagnosing import diagnose
-from autoaccel.machine.conditions import begin_watching, read_machine_conditions
-from autoaccel.machine.quiet import read_load
+from autoaccel.machine.conditions import Watch
 from autoaccel.machine.throttling import watch_throttling
 from autoaccel.records.advice import Advice
 from autoaccel.records.messages import Failure
@@ -34,7 +33,7 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
         BadRequestError: If build() returns the wrong thing.
         WorkloadFailedError: If it fails.
     """
-    watch = begin_watching(read_load())  # before anything of ours keeps the computer busy
+    watch = Watch.begin()
     with TemporaryFolder() as temporary, WorkerStarter(temporary.path, workload) as starter:
         machine, facts = probe_and_describe(starter, workload, START_SECONDS)
         starter = starter.at(KnobContext(machine, facts))
@@ -52,7 +51,7 @@ def advise_workload(workload: Workload, trace_path: Path | None = None, board_pa
             shutil.copytree(board, board_path, dirs_exist_ok=True)
     if isinstance(answer, Failure):
         raise workload_error(answer, workload, "while it was profiled")
-    machine_conditions = read_machine_conditions(watch, gpu_throttling=throttling)
+    machine_conditions = watch.conditions(gpu_throttling=throttling)
     diagnosis = diagnose(answer, machine, facts, machine_conditions)
     return Advice(
         findings=diagnosis.findings,

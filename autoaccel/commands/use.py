@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.machine import Machine, fingerprint_difference
+from autoaccel.records.machine import Machine
 from autoaccel.records.options import TuneOptions, as_arguments
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.settings import Settings, format_value
@@ -34,7 +34,7 @@ class RecipeUse(NamedTuple):
         Raises:
             BadRequestError: Unless the recipe was made on this machine, or another is accepted and has what it needs.
         """
-        difference = fingerprint_difference(self.recipe.machine, machine)
+        difference = self.recipe.machine.difference_from(machine)
         if difference and not self.accepts_other_machine:
             raise BadRequestError(
                 f"{self.file}: made on another machine ({difference}). Tune again, or pass --accept-other-machine."

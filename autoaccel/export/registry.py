@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import importlib.metadata
 from collections.abc import Iterator, Mapping
 
 from autoaccel.errors import BadRequestError
-from autoaccel.export import local, mpirun, slurm, torchrun
+from autoaccel.export import TARGETS
 from autoaccel.export.target import Target
 
 ENTRY_POINTS = "autoaccel.targets"
 """Group of the entry points by which other packages bring targets: each names an object that is a `Target`."""
-
-_BUILT_IN: tuple[Target, ...] = (torchrun.TARGET, mpirun.TARGET, slurm.TARGET, local.TARGET)
 
 
 def find_targets() -> Mapping[str, Target]:
@@ -22,7 +21,9 @@ def find_targets() -> Mapping[str, Target]:
     Raises:
         BadRequestError: If a target of another package cannot be loaded, is none, or has the name of another.
     """
-    return {target.name: target for target in (*_BUILT_IN, *_of_other_packages())}
+    # By name, so that the help of `autoaccel launch` has the names without loading what they stand for.
+    built_in = [importlib.import_module(f"autoaccel.export.{name}").TARGET for name in TARGETS]
+    return {target.name: target for target in (*built_in, *_of_other_packages())}
 
 
 def find_target(name: str) -> Target:
@@ -40,7 +41,7 @@ def find_target(name: str) -> Target:
 
 
 def _of_other_packages() -> Iterator[Target]:
-    names = {target.name for target in _BUILT_IN}
+    names = set(TARGETS)
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
         where = f"the target {entry.name!r} of {entry.dist.name if entry.dist else entry.value}"
         try:

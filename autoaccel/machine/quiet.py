@@ -24,6 +24,17 @@ class Load(NamedTuple):
     busy: float
     stolen: float
 
+    def hints(self, machine: Machine, root: Path = Path("/")) -> list[str]:
+        """Return one sentence for each thing that makes timings unsteady here, with what to do."""
+        hints = [
+            _busy_hint(machine, self),
+            _stolen_hint(self),
+            _quota_hint(machine, root),
+            _governor_hint(root),
+            _battery_hint() if root == Path("/") else "",
+        ]
+        return [hint for hint in hints if hint]
+
 
 def read_load(seconds: float = _WATCHED_SECONDS) -> Load:
     """Wait for so many seconds; return how busy the computer was with other things."""
@@ -37,18 +48,6 @@ def read_load(seconds: float = _WATCHED_SECONDS) -> Load:
     # What waits for a disk is idle as far as training is concerned.
     idle = spent["idle"] + spent.get("iowait", 0.0)
     return Load(busy=max(0.0, total - idle - stolen) / total, stolen=stolen / total)
-
-
-def quiet_hints(machine: Machine, load: Load, root: Path = Path("/")) -> list[str]:
-    """Return one sentence for each thing that makes timings unsteady here, with what to do."""
-    hints = [
-        _busy_hint(machine, load),
-        _stolen_hint(load),
-        _quota_hint(machine, root),
-        _governor_hint(root),
-        _battery_hint() if root == Path("/") else "",
-    ]
-    return [hint for hint in hints if hint]
 
 
 def _busy_hint(machine: Machine, load: Load) -> str:

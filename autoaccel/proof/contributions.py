@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
 from autoaccel.bench.bench import Compare, FreshPair, Reference
 from autoaccel.records.messages import Failure
 from autoaccel.records.recipe import Contribution, Interaction
-from autoaccel.records.settings import Settings
+from autoaccel.records.settings import Settings, Value
 from autoaccel.records.trial import Comparison
 from autoaccel.search.instruments import Clock
 from autoaccel.search.knowledge import KnownSpeedup
@@ -24,7 +24,7 @@ from autoaccel.statistics.student import t_quantile
 MIN_PAIRS_EACH, MAX_PAIRS_EACH = 3, 5  # pairs for each setting
 _BUDGET_SHARE = 0.2
 """Of the budget may go into this, as it makes nothing faster and only explains; more only where not even one setting
-would be told (see `_affordable` and `_read`)."""
+would be told (see `_to_measure` and `_read`)."""
 
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
@@ -60,6 +60,11 @@ class _Log(NamedTuple):
     deviation: float
     radius: float
 
+    def contribution(self, name: str, value: Value, measured: bool) -> Contribution:
+        """Return it as what a setting contributes."""
+        low, high = math.exp(self.mean - self.radius), math.exp(self.mean + self.radius)
+        return Contribution(name, value, math.exp(self.mean), low, high, measured)
+
 
 class Proven(NamedTuple):
     """A change that was proven."""
@@ -82,6 +87,10 @@ class Proven(NamedTuple):
     def without(self, *names: str) -> Settings:
         """Return the recipe without some of its settings."""
         return self.change.without(*names).settings
+
+    def predicted(self, name: str, predictor: Predictor, known: Sequence[KnownSpeedup]) -> tuple[float, float]:
+        """Return the logarithm of what a setting is predicted to contribute, and its standard deviation."""
+        return predictor.contrast([self.change.settings, self.without(name)], [1, -1], known)
 
 
 class TimeLeft(NamedTuple):
@@ -113,6 +122,19 @@ class _Left(NamedTuple):
     seconds: float  # that a pair of it is expected to take,
     cold_seconds: float  # and its first one more, if something is compiled that was not compiled before
 
+    @classmethod
+    def of(cls, name: str, log_contribution: float, recipe: Proven, predictor: Predictor, time: TimeLeft) -> _Left:
+        """Return the recipe without a setting of this name, and what pairs of it take.
+
+        The recipe was compiled for its proof; what is left of it without the setting is compiled for its first pair.
+        """
+        settings = recipe.without(name)
+        compiling = predictor.compile_seconds(settings)
+        loading_seconds = predictor.extra_start_seconds(recipe.change.settings)
+        loading_seconds += predictor.extra_start_seconds(settings)
+        pair_seconds = time.pair_seconds(math.exp(-log_contribution))
+        return cls(name, settings, pair_seconds + loading_seconds, compiling.cold - compiling.warm)
+
     @property
     def least_seconds(self) -> float:
         """What as many pairs take as tell anything."""
@@ -141,12 +163,16 @@ def break_down(recipe: Proven, compare: Compare, predictor: Predictor, time: Tim
         known.append(KnownSpeedup(recipe.without(name), recipe.known.log_speedup - log.mean, log.deviation))
     for name in recipe.change.names:
         if name not in measured:
-            mean, deviation = _predicted(name, recipe, predictor, known)
+            mean, deviation = recipe.predicted(name, predictor, known)
             logs[name] = _Log(mean, deviation, _Z * deviation)
-    agrees = _agrees(logs.values(), recipe.known)
+    settings = recipe.change.settings
+    found = [log.contribution(name, settings[name], name in measured) for name, log in logs.items()]
+    # As far as the intervals of both can tell.
+    radius = math.hypot(_Z * recipe.known.deviation, *(log.radius for log in logs.values()))
+    product_is_whole = abs(sum(log.mean for log in logs.values()) - recipe.known.log_speedup) <= radius
     return Breakdown(
-        contributions=_contributions(logs, recipe.change.settings, measured),
-        interaction=None if agrees else _strongest(recipe, predictor, known),
+        contributions=tuple(sorted(found, key=lambda one: -one.speedup)),
+        interaction=None if product_is_whole else _strongest(recipe, predictor, known),
     )
 
 
@@ -160,58 +186,21 @@ def expected_seconds(recipe: Proven, predictor: Predictor, time: TimeLeft) -> fl
 
 
 def _to_measure(recipe: Proven, predictor: Predictor, time: TimeLeft) -> list[_Left]:
-    """Return the recipe without each setting whose contribution there is time to measure, the least known first."""
+    """Return the recipe without each setting whose contribution there is time to measure, the least known first.
+
+    All of these can be measured as often as it takes to tell. If there is no time for any, one may have what is left of
+    the budget: else nothing is told where steps take seconds.
+    """
     possible = [name for name in recipe.change.names if recipe.change.space.allows(recipe.without(name))]
-    predicted = {name: _predicted(name, recipe, predictor, [recipe.known]) for name in possible}
+    predicted = {name: recipe.predicted(name, predictor, [recipe.known]) for name in possible}
     least_known = sorted(possible, key=lambda name: predicted[name][1], reverse=True)
-    left = [_without(name, predicted[name][0], recipe, predictor, time) for name in least_known]
-    return _affordable(left, time)
-
-
-def _predicted(name: str, recipe: Proven, predictor: Predictor, known: Sequence[KnownSpeedup]) -> tuple[float, float]:
-    """Return the logarithm of what a setting is predicted to contribute, and its standard deviation."""
-    return predictor.contrast([recipe.change.settings, recipe.without(name)], [1, -1], known)
-
-
-def _without(name: str, log_contribution: float, recipe: Proven, predictor: Predictor, time: TimeLeft) -> _Left:
-    """Return the recipe without a setting, and what pairs of it take.
-
-    The recipe was compiled for its proof; what is left of it without the setting is compiled for its first pair.
-    """
-    settings = recipe.without(name)
-    compiling = predictor.compile_seconds(settings)
-    loading_seconds = predictor.extra_start_seconds(recipe.change.settings) + predictor.extra_start_seconds(settings)
-    pair_seconds = time.pair_seconds(math.exp(-log_contribution))
-    return _Left(name, settings, pair_seconds + loading_seconds, compiling.cold - compiling.warm)
-
-
-def _contributions(logs: Mapping[str, _Log], settings: Settings, measured: Collection[str]) -> tuple[Contribution, ...]:
-    """Return what each setting contributes, the most first."""
-    found = [
-        Contribution(
-            setting=name,
-            value=settings[name],
-            speedup=math.exp(log.mean),
-            low=math.exp(log.mean - log.radius),
-            high=math.exp(log.mean + log.radius),
-            measured=name in measured,
-        )
-        for name, log in logs.items()
-    ]
-    return tuple(sorted(found, key=lambda one: -one.speedup))
-
-
-def _affordable(candidates: Sequence[_Left], time: TimeLeft) -> list[_Left]:
-    """Return the candidates that can all be measured in time as often as it takes to tell, the first preferred.
-
-    If none can, one may have what is left of the budget: else nothing is told where steps take seconds.
-    """
+    left = [_Left.of(name, predicted[name][0], recipe, predictor, time) for name in least_known]
     found, seconds = [], time.most_seconds
-    for one in candidates:
+    for one in left:
         if one.least_seconds <= seconds:
             seconds -= one.least_seconds
             found.append(one)
-    return found or [one for one in candidates if one.least_seconds <= time.left][:1]
+    return found or [one for one in left if one.least_seconds <= time.left][:1]
 
 
 def _read(candidates: Sequence[_Left], recipe: Reference, compare: Compare, time: TimeLeft) -> dict[str, list[float]]:
@@ -287,12 +276,6 @@ def _summed_up(readings: Mapping[str, Sequence[float]]) -> dict[str, _Log]:
         name: _Log(statistics.fmean(logs), deviation := spread / math.sqrt(len(logs)), quantile * deviation)
         for name, logs in enough.items()
     }
-
-
-def _agrees(logs: Collection[_Log], whole: KnownSpeedup) -> bool:
-    """Whether the product of the contributions is the whole, as far as the intervals of both can tell."""
-    radius = math.hypot(_Z * whole.deviation, *(log.radius for log in logs))
-    return abs(sum(log.mean for log in logs) - whole.log_speedup) <= radius
 
 
 def _strongest(recipe: Proven, predictor: Predictor, known: Sequence[KnownSpeedup]) -> Interaction:

@@ -48,6 +48,18 @@ class Proof(NamedTuple):
         """The baseline's step time: the mean over all turns, because a run pays for its rare long steps, too."""
         return statistics.fmean(baseline for turns in self.pairs for baseline, _ in turns)
 
+    @property
+    def log_speedup(self) -> float:
+        """The logarithm of the proven speed-up."""
+        assert self.comparison is not None  # nothing is proven without
+        return math.log(self.comparison.speedup)
+
+    def is_clearly_slower_than(self, other: Proof) -> bool:
+        """Whether what this proved lies below all that another leaves possible."""
+        assert self.comparison is not None  # nothing is proven without
+        assert other.comparison is not None
+        return self.comparison.speedup < other.comparison.low
+
 
 class _Refusal(NamedTuple):
     """Why settings are not proven, by what is known of their metric."""

@@ -172,22 +172,21 @@ class Machine(Record, frozen=True):
             "torch": self.torch.version if self.torch else "not probed",
         }
 
+    def difference_from(self, present: Machine) -> str | None:
+        """Return what sets another machine apart as `torch 2.11.0, here 2.13.0; ...`, or None if nothing does.
 
-def fingerprint_difference(recorded: Machine, present: Machine) -> str | None:
-    """Return what sets two machines apart as `torch 2.11.0, here 2.13.0; ...`, or None if nothing does.
-
-    A version of torch that does not tell its build is taken for any build of that version.
-    """
-    there, here = recorded.fingerprint, present.fingerprint
-    found = {name: f"{name} {there[name]}, here {here[name]}" for name in there if there[name] != here[name]}
-    release, build = _release_and_build(there["torch"])
-    release_here, build_here = _release_and_build(here["torch"])
-    if release == release_here and build != build_here:
-        if build and build_here:
-            found["torch"] += " (another build of the same version)"
-        else:
-            del found["torch"]
-    return "; ".join(found.values()) or None
+        A version of torch that does not tell its build is taken for any build of that version.
+        """
+        there, here = self.fingerprint, present.fingerprint
+        found = {name: f"{name} {there[name]}, here {here[name]}" for name in there if there[name] != here[name]}
+        release, build = _release_and_build(there["torch"])
+        release_here, build_here = _release_and_build(here["torch"])
+        if release == release_here and build != build_here:
+            if build and build_here:
+                found["torch"] += " (another build of the same version)"
+            else:
+                del found["torch"]
+        return "; ".join(found.values()) or None
 
 
 def _release_and_build(version: str) -> tuple[str, str]:

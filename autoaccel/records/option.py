@@ -33,6 +33,8 @@ class Option:
     max: int | None = None
     reason: str = ""
     """Why less than `min` is refused, if that needs a word."""
+    of_scripts: bool = False
+    """Whether it is for a script alone; its help begins with that."""
     store: Callable[[Any], Any] = _as_is
     """Turns a value as given into the one that is kept."""
 
@@ -73,9 +75,10 @@ class Option:
     @property
     def help_with_default(self) -> str:
         """The help, and what holds where nothing is said."""
+        help = f"of a script: {self.help}" if self.of_scripts else self.help
         if self.is_switch or self.is_repeated:
-            return self.help
-        return f"{self.help} (default: {self.unset if self.default is None else self.default})"
+            return help
+        return f"{help} (default: {self.unset if self.default is None else self.default})"
 
 
 def options_of(record: type[Any]) -> tuple[Option, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -33,9 +33,16 @@ DEFAULT_BUDGET = "10m"
 DEFAULT_MAX_DROP = "1%"
 DEFAULT_TRAININGS = 20
 OWN_SAMPLER = "autoaccel"
+OPTUNAS_SAMPLERS = {"tpe": "TPESampler", "gp": "GPSampler", "cmaes": "CmaEsSampler", "random": "RandomSampler"}
+"""Short names of Optuna's samplers -> their classes."""
 
 _DOCSTRING_WIDTH = 120
 _PLACE = "{options}"  # where the options stand in a docstring
+
+
+def _either(names: Iterable[str]) -> str:
+    """Return `a, b or c`."""
+    return " or ".join(", ".join(names).rsplit(", ", 1))
 
 
 def _duration_text(budget: str | float | None) -> str | None:
@@ -123,8 +130,8 @@ class TuneOptions:
     sampler: Annotated[
         str,
         Option(
-            "sampler that proposes the trials: autoaccel, one of Optuna's (tpe, gp, cmaes or random), or your own "
-            "as module:Class",
+            f"sampler that proposes the trials: {OWN_SAMPLER}, one of Optuna's ({_either(OPTUNAS_SAMPLERS)}), or your "
+            "own as module:Class",
             metavar="NAME",
         ),
     ] = OWN_SAMPLER
@@ -142,56 +149,60 @@ class TuneOptions:
     steps: Annotated[
         int | None,
         Option(
-            "of a script: number of optimizer steps that it will train",
+            "number of optimizer steps that it will train",
             unset="read from the script's own loops, else assumed",
             metavar="N",
             min=1,
             max=1_000_000_000_000,
+            of_scripts=True,
         ),
     ] = None
     hours: Annotated[
         float | None,
         Option(
-            "of a script: how long it will train, which gives the number of steps at the pace of its first ones",
+            "how long it will train, which gives the number of steps at the pace of its first ones",
             unset="as for --steps",
             metavar="H",
             max=1_000_000,
+            of_scripts=True,
         ),
     ] = None
     metric: Annotated[
         str | None,
         Option(
-            "of a script: what judges it, with --direction; a regular expression with one group, the number in a line "
+            "what judges it, with --direction; a regular expression with one group, the number in a line "
             "of its output, or the name that it calls autoaccel.report() with",
             unset="its training loss",
             metavar="REGEX|NAME",
+            of_scripts=True,
         ),
     ] = None
     metric_file: Annotated[
         str | None,
         Option(
-            "of a script: what judges it, with --direction; a number in a JSON file that it writes, such as "
-            "metrics.json:accuracy",
+            "what judges it, with --direction; a number in a JSON file that it writes, such as metrics.json:accuracy",
             unset="as for --metric",
             metavar="FILE:KEY",
+            of_scripts=True,
         ),
     ] = None
     direction: Annotated[
         Literal["maximize", "minimize"] | None,
-        Option("of a script: which way its metric is better", unset="minimize, for its training loss"),
+        Option("which way its metric is better", unset="minimize, for its training loss", of_scripts=True),
     ] = None
 
-    in_place: Annotated[bool, Option("of a script: let trials work on your own files; what they write stays there")] = (
-        False
-    )
+    in_place: Annotated[
+        bool, Option("let trials work on your own files; what they write stays there", of_scripts=True)
+    ] = False
     args: Annotated[
         Sequence[str],
         Option(
-            "of a script: an argument of its own to tune, with the values to try, such as batch-size=32,64; without "
+            "an argument of its own to tune, with the values to try, such as batch-size=32,64; without "
             "values a flag. The metric must be kept, unless its name says that it is about loader workers",
             spelling="arg",
             metavar="NAME[=VALUE,...]",
             store=tuple,
+            of_scripts=True,
         ),
     ] = ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
+from autoaccel.errors import BadRequestError
 from autoaccel.records.base import Record
 
 
@@ -30,6 +31,18 @@ class FileMetric(Record, frozen=True, tag="file"):
 
     path: str
     key: str  # of nested objects "eval.accuracy"
+
+    @classmethod
+    def typed(cls, text: str) -> FileMetric:
+        """Return what a person means by FILE:KEY.
+
+        Raises:
+            BadRequestError: If that is something else.
+        """
+        path, colon, key = text.rpartition(":")
+        if not (colon and path and key):
+            raise BadRequestError(f"--metric-file {text}: must be FILE:KEY, such as metrics.json:accuracy.")
+        return cls(path, key)
 
     @property
     def name(self) -> str:

@@ -7,10 +7,15 @@ from typing import Literal
 
 import msgspec
 
+from autoaccel import __version__
+from autoaccel.errors import BadRequestError
 from autoaccel.records.advice import Diagnosis
-from autoaccel.records.base import Record
+from autoaccel.records.base import Record, encode
+from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings, Value, changed, describe_change, format_value
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Trial
+from autoaccel.records.workload import Workload, identity_of
 
 STUDY_SCHEMA: Literal["autoaccel/study/2"] = "autoaccel/study/2"
 
@@ -27,6 +32,39 @@ class StudyBasis(Record, frozen=True):
     open: dict[str, tuple[Value, ...]]  # of the search space, before a profile has narrowed it
     fixed: Settings
 
+    @classmethod
+    def of(cls, workload: Workload, machine: Machine, baseline_settings: Settings, space: SearchSpace) -> StudyBasis:
+        """Return the basis of a worker that searches this space for a training on a machine."""
+        sha256, part, arguments = identity_of(workload)
+        return cls(
+            autoaccel=__version__,
+            workload_sha256=sha256,
+            entry=part,
+            arguments=(hashlib.sha256(encode(arguments)).hexdigest(),) if arguments else (),  # all workers can read it
+            fingerprint=machine.fingerprint,
+            baseline_settings=baseline_settings,
+            open=space.open,
+            fixed=space.fixed,
+        )
+
+    def difference_from(self, present: StudyBasis) -> str | None:
+        """Return what sets another basis apart as `torch 2.11.0, here 2.13.0; ...`, or None if nothing does."""
+        there, here = self.fingerprint, present.fingerprint
+        found = [f"{name} {there[name]}, here {here.get(name)}" for name in there if there[name] != here.get(name)]
+        if self.autoaccel != present.autoaccel:
+            found.append(f"autoaccel {self.autoaccel}, here {present.autoaccel}")
+        workload = ("workload_sha256", "entry", "arguments")
+        if any(getattr(self, field) != getattr(present, field) for field in workload):
+            found.append("another training: its file, its entry or its arguments differ")
+        if self.baseline_settings != present.baseline_settings:
+            found.append(
+                f"baseline {describe_change(self.baseline_settings, present.baseline_settings)}, "
+                f"here {describe_change(present.baseline_settings, self.baseline_settings)}"
+            )
+        elif self.open != present.open or self.fixed != present.fixed:
+            found.append(f"another search space: {_space_difference(self, present)}")
+        return "; ".join(found) or None
+
     @property
     def short_hash(self) -> str:
         """Eight hexadecimal digits that differ where anything here does."""
@@ -40,6 +78,18 @@ class StudyHead(Record, frozen=True):
     basis: StudyBasis
     diagnosis: Diagnosis | None  # None where the first worker could take no profile
 
+    def must_have(self, basis: StudyBasis, name: str) -> None:
+        """Refuse to take part in the study of this name with another basis.
+
+        Raises:
+            BadRequestError: Naming what differs.
+        """
+        if difference := self.basis.difference_from(basis):
+            raise BadRequestError(
+                f"--study {name}: was started under other conditions ({difference}), so its trials do not apply here. "
+                "Use another --study, or none, which keeps different machines apart."
+            )
+
 
 class PeerActivity(Record, frozen=True):
     """What the other workers have done and do."""
@@ -48,25 +98,6 @@ class PeerActivity(Record, frozen=True):
     busy: frozenset[str] = frozenset()  # keys of settings that are not to be measured now
     orphans: tuple[Settings, ...] = ()  # that one of them began to measure and none finished
     measuring: bool = False  # some of them measure
-
-
-def basis_difference(recorded: StudyBasis, present: StudyBasis) -> str | None:
-    """Return what sets two bases apart as `torch 2.11.0, here 2.13.0; ...`, or None if nothing does."""
-    there, here = recorded.fingerprint, present.fingerprint
-    found = [f"{name} {there[name]}, here {here.get(name)}" for name in there if there[name] != here.get(name)]
-    if recorded.autoaccel != present.autoaccel:
-        found.append(f"autoaccel {recorded.autoaccel}, here {present.autoaccel}")
-    workload = ("workload_sha256", "entry", "arguments")
-    if any(getattr(recorded, field) != getattr(present, field) for field in workload):
-        found.append("another training: its file, its entry or its arguments differ")
-    if recorded.baseline_settings != present.baseline_settings:
-        found.append(
-            f"baseline {describe_change(recorded.baseline_settings, present.baseline_settings)}, "
-            f"here {describe_change(present.baseline_settings, recorded.baseline_settings)}"
-        )
-    elif recorded.open != present.open or recorded.fixed != present.fixed:
-        found.append(f"another search space: {_space_difference(recorded, present)}")
-    return "; ".join(found) or None
 
 
 def _space_difference(recorded: StudyBasis, present: StudyBasis) -> str:

@@ -31,6 +31,8 @@ class CalledFunction(Record, frozen=True):
     """What starts the processes that train: nothing but workers of ours."""
     served_by: ClassVar[str] = "runtime.worker"
     """The module whose main() does the tasks of a worker."""
+    can_be_typed: ClassVar[bool] = True
+    """Whether a command line can name it."""
 
     @property
     def part(self) -> str:
@@ -88,6 +90,9 @@ class PickledFunction(CalledFunction, frozen=True, tag="pickled"):
     sha256: str
     arguments: tuple[str, ...] = ()  # what the function sees in sys.argv[1:]
 
+    can_be_typed: ClassVar[bool] = False
+    """Whether a command line can name it: only the program that holds the function can."""
+
 
 _LAUNCHERS = frozenset({"torchrun", "accelerate"})
 _LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
@@ -107,6 +112,8 @@ class Script(Record, frozen=True, tag="script"):
 
     served_by: ClassVar[str] = "runtime.script.serving"
     """The module whose main() does the tasks of a worker."""
+    can_be_typed: ClassVar[bool] = True
+    """Whether a command line can name it."""
 
     @property
     def is_launcher(self) -> bool:

@@ -9,7 +9,7 @@ from autoaccel.records.options import TuneOptions, as_arguments, to_repeat
 from autoaccel.records.recipe import Recipe
 from autoaccel.records.request import Request
 from autoaccel.records.settings import describe_change
-from autoaccel.records.workload import NOT_WRITTEN, PickledFunction, Workload
+from autoaccel.records.workload import NOT_WRITTEN, Workload
 from autoaccel.space.knobs.arguments import changed_arguments
 from autoaccel.text import one_line, shell_command
 from autoaccel.units import format_duration, round_duration
@@ -38,7 +38,7 @@ def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
             check = ["--accuracy", "--budget", round_duration(seconds)]
             checks = shell_command(["autoaccel", "verify", *check, *rest])
             commands[checks] = "check on whole planned runs that the metric is kept"
-    if left is not None and not isinstance(workload, PickledFunction):
+    if left is not None and workload.can_be_typed:
         change = describe_change(left.settings, recipe.baseline.settings)
         commands[resume_command(workload, path.parent, f"+{round_duration(left.seconds)}", _asked(recipe))] = (
             f"resume the proof of {one_line(change)}, which takes about {format_duration(left.seconds)} more"
@@ -48,7 +48,7 @@ def next_commands(recipe: Recipe, path: Path) -> dict[str, str]:
 
 def tune_command(request: Request) -> str:
     """Return the command that tunes once more, for a shell in this folder; nothing for a function of a program."""
-    if isinstance(request.workload, PickledFunction):
+    if not request.workload.can_be_typed:
         return ""
     options = dataclasses.replace(request.options, output=None, resume=False)
     words = [*_target(request.workload), *as_arguments(options, always=("budget", "space"))]

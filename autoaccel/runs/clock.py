@@ -76,6 +76,10 @@ class Stages:
             if stage not in self._spent or stage not in self._planned:
                 self._planned[stage] = planned
 
+    def in_plan(self, stage: StageName) -> float:
+        """Return the seconds that the plan gives a stage; 0 before there is one."""
+        return self.current.seconds[stage] if self.current else 0.0
+
     def expect(self, stage: StageName, seconds: float) -> None:
         """Set what a stage is to take, now that more is known than when the plan was made.
 

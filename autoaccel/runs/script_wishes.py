@@ -16,7 +16,6 @@ from autoaccel.runs.script_arguments import parse_arguments, tuned_arguments
 from autoaccel.space.knobs.arguments import is_harmless
 
 _HOUR = 3600.0
-_OF_SCRIPTS = ("steps", "hours", "metric", "metric_file", "direction", "in_place", "args")
 
 
 def check_wishes_for(workload: Workload, options: TuneOptions) -> None:
@@ -25,7 +24,7 @@ def check_wishes_for(workload: Workload, options: TuneOptions) -> None:
     Raises:
         BadRequestError: Naming the option, what must hold and what was found.
     """
-    said = [option.flag for option in OPTIONS if option.name in _OF_SCRIPTS and getattr(options, option.name)]
+    said = [option.flag for option in OPTIONS if option.of_scripts and getattr(options, option.name)]
     if said:
         workload.must_be_script(f"{', '.join(said)}: for a script only; what build() returns says that itself.")
     if options.steps is not None and options.hours is not None:
@@ -58,10 +57,11 @@ def metric_source(options: TuneOptions) -> MetricSource | None:
     if options.direction is None:
         flag = "--metric" if file is None else "--metric-file"
         raise BadRequestError(f"{flag} requires --direction maximize or --direction minimize: which way is better.")
-    return _in_file(file) if file is not None else _said_as(text or "")
+    return FileMetric.typed(file) if file is not None else _said_as(text or "")
 
 
 def _said_as(text: str) -> MetricSource:
+    """Return where the number of --metric is found: its one group in a line, or the name that it is reported by."""
     try:
         groups = re.compile(text).groups
     except re.error as error:
@@ -74,13 +74,6 @@ def _said_as(text: str) -> MetricSource:
         f"--metric {text}: must have one group, which is the number, as 'val_acc: ([0-9.]+)' has, and has {groups}; or "
         "be the name that the script calls autoaccel.report() with."
     )
-
-
-def _in_file(text: str) -> FileMetric:
-    path, colon, key = text.rpartition(":")
-    if not (colon and path and key):
-        raise BadRequestError(f"--metric-file {text}: must be FILE:KEY, such as metrics.json:accuracy.")
-    return FileMetric(path, key)
 
 
 def with_wishes(facts: TrainingFacts, workload: Workload, options: TuneOptions) -> TrainingFacts:

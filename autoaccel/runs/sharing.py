@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import threading
 from collections.abc import Iterator
@@ -10,21 +9,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel import __version__
-from autoaccel.errors import AutoaccelError, BadRequestError
+from autoaccel.errors import AutoaccelError
 from autoaccel.records.advice import Diagnosis
-from autoaccel.records.base import encode
 from autoaccel.records.conclusion import ProofElsewhere
-from autoaccel.records.machine import Machine
 from autoaccel.records.settings import Settings
-from autoaccel.records.space import SearchSpace
-from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead, basis_difference
-from autoaccel.records.workload import Workload, identity_of
+from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
     from autoaccel.search.study import SearchStudy
+    from autoaccel.space.knobs import KnobContext
 
 
 class StudyAddress(NamedTuple):
@@ -32,6 +27,28 @@ class StudyAddress(NamedTuple):
 
     storage: BaseStorage
     name: str | None  # None: one that only workers with the same basis come to
+
+    @contextmanager
+    def join(self, stem: str, basis: StudyBasis, context: KnobContext | None = None) -> Iterator[SearchStudy]:
+        """Yield the study, as one of its workers, and show until the block ends that this one is alive.
+
+        Args:
+            stem: How a study without a name is called, with a hash of the basis.
+            basis: Of this worker.
+            context: In which settings of others must be possible; see `SearchStudy.context`.
+
+        Raises:
+            BadRequestError: If the study has another basis.
+        """
+        from autoaccel.search.peers import BEAT_SECONDS
+        from autoaccel.search.study import SearchStudy
+
+        study = SearchStudy(self.storage, self.name or f"{stem}-{basis.short_hash}", platform.node())
+        if head := study.head():
+            head.must_have(basis, study.name)
+        with showing_life(study, BEAT_SECONDS):
+            study.context = context
+            yield study
 
 
 def find_study(where: str, name: str | None = None) -> StudyAddress:
@@ -49,21 +66,6 @@ def find_study(where: str, name: str | None = None) -> StudyAddress:
     return StudyAddress(open_storage(where), name)
 
 
-def study_basis(workload: Workload, machine: Machine, baseline_settings: Settings, space: SearchSpace) -> StudyBasis:
-    """Return what must be equal before another machine's trials may be learned from."""
-    sha256, part, arguments = identity_of(workload)
-    return StudyBasis(
-        autoaccel=__version__,
-        workload_sha256=sha256,
-        entry=part,
-        arguments=(hashlib.sha256(encode(arguments)).hexdigest(),) if arguments else (),  # all workers can read it
-        fingerprint=machine.fingerprint,
-        baseline_settings=baseline_settings,
-        open=space.open,
-        fixed=space.fixed,
-    )
-
-
 def begin_study(path: Path, name: str) -> SearchStudy:
     """Return the new study of a run that searches alone.
 
@@ -78,27 +80,6 @@ def begin_study(path: Path, name: str) -> SearchStudy:
     for left in (path, path.with_name(f"{path.name}.lock")):
         left.unlink(missing_ok=True)
     return SearchStudy(open_storage(str(path)), name, platform.node())
-
-
-@contextmanager
-def join_study(address: StudyAddress, stem: str, basis: StudyBasis) -> Iterator[SearchStudy]:
-    """Yield the study, as one of its workers, and show until the block ends that this one is alive.
-
-    Args:
-        address: From `find_study`.
-        stem: How a study without a name is called, with a hash of the basis.
-        basis: Of this worker.
-
-    Raises:
-        BadRequestError: If the study has another basis.
-    """
-    from autoaccel.search.peers import BEAT_SECONDS
-    from autoaccel.search.study import SearchStudy
-
-    study = SearchStudy(address.storage, address.name or f"{stem}-{basis.short_hash}", platform.node())
-    _check_basis(study.head(), study.name, basis)
-    with showing_life(study, BEAT_SECONDS):
-        yield study
 
 
 @contextmanager
@@ -123,14 +104,6 @@ def showing_life(study: SearchStudy, beat_seconds: float) -> Iterator[None]:
             study.leave()
 
 
-def _check_basis(head: StudyHead | None, name: str, basis: StudyBasis) -> None:
-    if head and (difference := basis_difference(head.basis, basis)):
-        raise BadRequestError(
-            f"--study {name}: was started under other conditions ({difference}), so its trials do not apply here. "
-            "Use another --study, or none, which keeps different machines apart."
-        )
-
-
 def agree_on_diagnosis(study: SearchStudy, basis: StudyBasis, diagnosis: Diagnosis | None) -> Diagnosis | None:
     """Return the diagnosis that all workers use: that of the first.
 
@@ -140,7 +113,7 @@ def agree_on_diagnosis(study: SearchStudy, basis: StudyBasis, diagnosis: Diagnos
         BadRequestError: If another worker, with another basis, was faster.
     """
     head = study.head() or study.begin(StudyHead(STUDY_SCHEMA, basis, diagnosis))
-    _check_basis(head, study.name, basis)
+    head.must_have(basis, study.name)
     return head.diagnosis
 
 

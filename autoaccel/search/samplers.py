@@ -12,13 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoaccel.errors import BadRequestError
-from autoaccel.records.options import OWN_SAMPLER
+from autoaccel.records.options import OPTUNAS_SAMPLERS, OWN_SAMPLER
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
-
-OPTUNAS = {"tpe": "TPESampler", "gp": "GPSampler", "cmaes": "CmaEsSampler", "random": "RandomSampler"}
-"""Short names of Optuna's samplers."""
 
 _NEEDS = {"gp": ("scipy", "torch"), "cmaes": ("cmaes",)}  # packages that Optuna does not bring
 
@@ -37,8 +34,8 @@ def make_sampler(name: str, seed: int) -> BaseSampler:
     """Return one of Optuna's samplers, or one of a class of the user's own.
 
     Args:
-        name: "tpe", "gp", "cmaes", "random", or "module:Class" with a subclass of optuna.samplers.BaseSampler that is
-            made without arguments, or with a seed.
+        name: A short one of `OPTUNAS_SAMPLERS`, or "module:Class" with a subclass of optuna.samplers.BaseSampler that
+            is made without arguments, or with a seed.
         seed: Of what it draws by chance.
 
     Raises:
@@ -48,14 +45,14 @@ def make_sampler(name: str, seed: int) -> BaseSampler:
 
     if ":" in name:
         found = _class_of(name)
-    elif name in OPTUNAS:
-        found = getattr(optuna.samplers, OPTUNAS[name])
+    elif name in OPTUNAS_SAMPLERS:
+        found = getattr(optuna.samplers, OPTUNAS_SAMPLERS[name])
         if missing := [package for package in _NEEDS.get(name, ()) if importlib.util.find_spec(package) is None]:
             raise BadRequestError(f"--sampler {name}: needs {' and '.join(missing)}: pip install {' '.join(missing)}")
     else:
         raise BadRequestError(
-            f"--sampler must be {OWN_SAMPLER}, {', '.join(OPTUNAS)}, or module:Class with a class of your own, "
-            f"got {name}."
+            f"--sampler must be {OWN_SAMPLER}, {', '.join(OPTUNAS_SAMPLERS)}, or module:Class with a class of your "
+            f"own, got {name}."
         )
     return _made(name, found, seed)
 

@@ -3,60 +3,58 @@
 from __future__ import annotations
 
 import datetime
-import math
 import platform
-from collections.abc import Sequence
 
 from autoaccel import __version__
-from autoaccel.records.messages import Failure, ModelSize
+from autoaccel.records.messages import Failure
 from autoaccel.records.progress import StageStarted
-from autoaccel.records.recipe import SCHEMA, Baseline, Projection, Recipe, SearchSummary
-from autoaccel.records.settings import Settings, describe_change
-from autoaccel.records.trial import Measurement, Trial
-from autoaccel.records.workload import TrainingFacts, without_arguments
-from autoaccel.report.conclusions import faster_words, kept_words, left_open_words, stop_words, value_result
+from autoaccel.records.recipe import SCHEMA, Baseline, Recipe, SearchSummary
+from autoaccel.records.workload import without_arguments
+from autoaccel.report.conclusions import stop_words, value_result
 from autoaccel.report.html import render_report
 from autoaccel.search.importance import importance
-from autoaccel.session.best import Best
 from autoaccel.session.lost_values import lost_values
 from autoaccel.session.setup import SearchResult, Setup
-from autoaccel.statistics.runs import run_speedup
 
 
 def conclude(setup: Setup, result: SearchResult) -> Recipe:
     """Write recipe.json and report.html; return the recipe."""
     if result.stop != "nothing to win":
         setup.run.tell(StageStarted("report", "recipe.json and report.html"))
-    recipe = make_recipe(setup, result)
-    _save(setup, result, recipe)
-    return recipe
+    return keep(setup, result, unfinished=False)
 
 
-def keep(setup: Setup, result: SearchResult) -> None:
-    """Write recipe.json and report.html with what is proven while the run continues, in case it is interrupted."""
-    _save(setup, result, make_recipe(setup, result, unfinished=True))
-
-
-def _save(setup: Setup, result: SearchResult, recipe: Recipe) -> None:
+def keep(setup: Setup, result: SearchResult, unfinished: bool = True) -> Recipe:
+    """Write recipe.json and report.html, also while the run continues, in case it is interrupted; return the recipe."""
+    recipe = make_recipe(setup, result, unfinished)
     report = render_report(recipe, setup.diagnosis, result.trials, setup.space, setup.run.request)
     setup.run.folder.save(recipe, report)
+    return recipe
 
 
 def make_recipe(setup: Setup, result: SearchResult, unfinished: bool = False) -> Recipe:
     """Return the recipe that says what the run has found, or has found so far if it is unfinished."""
     run, machine, facts, best = setup.run, setup.machine, setup.facts, result.best
+    measured, trainings = setup.baseline.measurement, run.request.options.trainings
     return Recipe(
         schema=SCHEMA,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        summary=summarize(best, setup.baseline_settings),
+        summary=best.summary(setup.baseline_settings),
         workload=without_arguments(run.request.workload),
         machine=machine,
         settings=best.settings,
-        baseline=_baseline(setup, best),
+        baseline=Baseline(
+            settings=setup.baseline_settings,
+            step_seconds=best.baseline_step_seconds,
+            startup_seconds=measured.startup_seconds,
+            compile_seconds=best.baseline_compile_seconds.average(trainings),
+            samples_per_second=facts.batch_size / best.baseline_step_seconds if facts.batch_size else None,
+            peak_bytes=measured.peak_bytes,
+        ),
         comparison=best.comparison,
         constraint=run.request.constraint,
         accuracy=best.accuracy,
-        projection=project(facts, setup.baseline.measurement, best, run.request.options.trainings),
+        projection=best.projection(facts, measured, trainings),
         search=_sum_up(setup, result, unfinished),
         versions={
             "autoaccel": __version__,
@@ -65,71 +63,11 @@ def make_recipe(setup: Setup, result: SearchResult, unfinished: bool = False) ->
         },
         device=facts.device,
         script=facts.script,
-        model_size=_model_size(result.trials, best.settings),
+        model_size=result.model_size,
         contributions=best.contributions,
         interaction=best.interaction,
         open_proof=best.left_open.proof if best.left_open else None,
     )
-
-
-def summarize(best: Best, baseline_settings: Settings) -> str:
-    """Return the result of a run in a sentence; where nothing was proven, with what a larger budget may prove."""
-    if best.kept_because is None:
-        return faster_words(best.comparison, describe_change(best.settings, baseline_settings))
-    words = [
-        kept_words(best.kept_because, baseline_settings),
-        *([left_open_words(best.left_open, baseline_settings)] if best.left_open else []),
-    ]
-    return " ".join(words)
-
-
-def _baseline(setup: Setup, best: Best) -> Baseline:
-    """Return the user's own settings and what they measured, beside what was proven if something was."""
-    batch_size, measured = setup.facts.batch_size, setup.baseline.measurement
-    return Baseline(
-        settings=setup.baseline_settings,
-        step_seconds=best.baseline_step_seconds,
-        startup_seconds=measured.startup_seconds,
-        compile_seconds=best.baseline_compile_seconds.average(setup.run.request.options.trainings),
-        samples_per_second=batch_size / best.baseline_step_seconds if batch_size else None,
-        peak_bytes=measured.peak_bytes,
-    )
-
-
-def project(facts: TrainingFacts, baseline: Measurement, best: Best, trainings: int) -> Projection:
-    """Return how long the planned run will take, on average over this many trainings."""
-    planned_steps, startup_seconds = facts.planned_steps, baseline.startup_seconds
-    baseline_step, compiling = best.baseline_step_seconds, best.compile_seconds
-    step_seconds = baseline_step / best.comparison.speedup
-    baseline_compile_seconds, compile_seconds = (
-        best.baseline_compile_seconds.average(trainings),
-        compiling.average(trainings),
-    )
-    extra = compile_seconds - baseline_compile_seconds
-    warmed_up_seconds = startup_seconds + planned_steps * step_seconds
-    baseline_overhead_seconds = startup_seconds + baseline_compile_seconds
-    is_proven = best.comparison.process_pairs > 0
-    return Projection(
-        planned_steps=planned_steps,
-        startup_seconds=startup_seconds,
-        compile_seconds=compile_seconds,
-        step_seconds=step_seconds,
-        total_seconds=warmed_up_seconds + compile_seconds,
-        baseline_total_seconds=baseline_overhead_seconds + planned_steps * baseline_step,
-        break_even_steps=break_even_steps(extra, step_seconds, baseline_step),
-        run=run_speedup(best.comparison, planned_steps * baseline_step, baseline_overhead_seconds, extra)
-        if is_proven
-        else None,
-        first_run_seconds=warmed_up_seconds + compiling.cold,
-        later_run_seconds=warmed_up_seconds + compiling.warm,
-    )
-
-
-def break_even_steps(extra_seconds: float, step_seconds: float, baseline_step: float) -> int | None:
-    """Return after how many steps settings with this step time make up for their slower start; None if never."""
-    if extra_seconds <= 0:
-        return 0
-    return math.ceil(extra_seconds / (baseline_step - step_seconds)) if step_seconds < baseline_step else None
 
 
 def _sum_up(setup: Setup, result: SearchResult, unfinished: bool) -> SearchSummary:
@@ -159,9 +97,3 @@ def _sum_up(setup: Setup, result: SearchResult, unfinished: bool) -> SearchSumma
         sampler=request.options.sampler,
         study=run.folder.study_name if run.folder.study.exists() else "",
     )
-
-
-def _model_size(trials: Sequence[Trial], settings: Settings) -> ModelSize | None:
-    """Return what these settings make of the model's size, as their last trial told."""
-    measured = [trial.outcome for trial in trials if trial.settings == settings]
-    return next((found.model_size for found in reversed(measured) if isinstance(found, Measurement)), None)

@@ -34,6 +34,7 @@ def lost_values(
 
 
 def _lost(name: str, value: Value, both: Sequence[Settings], trials: Sequence[Trial]) -> Lost:
+    """Return what became of one value; `both` are the user's own settings and the recipe's."""
     baseline_settings, recipe_settings = both
     tried = [trial for trial in trials if trial.settings.get(name) == value]
     compared = [trial for trial in tried if trial.comparison is not None]

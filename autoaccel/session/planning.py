@@ -136,9 +136,7 @@ class Planner:
     @property
     def profile_seconds(self) -> float:
         """How long looking at the training may take once its process has warmed up; 0 if there is no time for it."""
-        plan = self._run.stages.current
-        planned = plan.seconds["profile"] if plan else 0.0
-        return max(0.0, planned - self._before_profile)
+        return max(0.0, self._run.stages.in_plan("profile") - self._before_profile)
 
     def _costs(self, times: RunTimes) -> Costs:
         """Return what the parts of the run cost."""

@@ -13,17 +13,15 @@ from autoaccel.advise.bounds import OTHERS_SPEEDUP
 from autoaccel.advise.diagnosing import diagnose
 from autoaccel.bench.live_bench import LiveBench
 from autoaccel.errors import BadRequestError
-from autoaccel.machine.conditions import Watch, begin_watching, read_machine_conditions
-from autoaccel.machine.quiet import Load, quiet_hints, read_load
+from autoaccel.machine.conditions import Watch
 from autoaccel.machine.throttling import watch_throttling
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.records.advice import Diagnosis
-from autoaccel.records.machine import Machine, fingerprint_difference
+from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure
 from autoaccel.records.profile import Demand
 from autoaccel.records.progress import BaselineMeasured, Note, StageStarted
-from autoaccel.records.request import Request
-from autoaccel.records.run import RUN_SCHEMA, RunRecord
+from autoaccel.records.run import RunRecord
 from autoaccel.records.settings import format_value
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.study import StudyBasis
@@ -33,7 +31,7 @@ from autoaccel.report.wording import closed_words, inexact_words, left_out_words
 from autoaccel.runs.kept_apart import tell_protection
 from autoaccel.runs.plan import PROFILE_SHARE
 from autoaccel.runs.script_wishes import with_wishes
-from autoaccel.runs.sharing import StudyAddress, agree_on_diagnosis, join_study, study_basis
+from autoaccel.runs.sharing import StudyAddress, agree_on_diagnosis
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.first_look import first_look, look_wait_of
 from autoaccel.session.planning import Planner
@@ -41,13 +39,12 @@ from autoaccel.session.setup import Setup
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 from autoaccel.space.narrow import close, narrow
 from autoaccel.space.room import BATCH_FACTOR, without_room
-from autoaccel.space.search_space import load_space
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, drift_on
 from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.profiling import ask_profile, profile_task
 
 if TYPE_CHECKING:
-    from autoaccel.search.study import SearchStudy
+    pass
 
 _UNTRACED_SECONDS = 1.0  # of a profile: steps whose phases are timed,
 _UNTRACED_SHARE = 0.2  # but no more of the time that there is
@@ -73,16 +70,17 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
         run.stages.count("search", spent_seconds)
     run.tell(StageStarted("hardware", "what this machine can do"))
     tell_protection(run.starter, run.tell)
-    watch = begin_watching(load := read_load())  # before anything of ours keeps the computer busy
+    watch = Watch.begin()
     wait = look_wait_of(run)
-    machine, facts = _look_around(run, earlier, load, wait)
+    machine, facts = _look_around(run, earlier, watch, wait)
     context = KnobContext(machine, facts)
     run = replace(run, starter=run.starter.at(context), drift=drift_on(machine))
-    space = _load(run.request, context)
+    space = run.search_space(context)
     if (look := facts.seen.first_look(facts, space)) is not None:
         run.tell(look)
-    basis = study_basis(run.request.workload, machine, baseline_settings(context), space)
-    study = _join(run, stack, address, basis, context)
+    basis = StudyBasis.of(run.request.workload, machine, baseline_settings(context), space)
+    stem = Path(run.request.workload.path).stem
+    study = stack.enter_context(address.join(stem, basis, context)) if address else None
 
     planner = Planner(run, context, space)
     if wait.first_step_seconds is not None and facts.seen.step_seconds is not None:
@@ -106,12 +104,12 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     setup = replace(setup, diagnosis=diagnosis)
     setup = replace(setup, demand=_demand(setup, earlier))
     setup = replace(setup, space=_worth_searching(setup))
-    run.folder.save_record(_record_of(setup))
+    run.folder.save_record(setup.record)
     return setup
 
 
 def _look_around(
-    run: TuningRun, earlier: RunRecord | None, load: Load, wait: LookWait
+    run: TuningRun, earlier: RunRecord | None, watch: Watch, wait: LookWait
 ) -> tuple[Machine, TrainingFacts]:
     """Return what the machine and the training are; tell what disturbs measuring.
 
@@ -119,30 +117,11 @@ def _look_around(
         BadRequestError: If the run began on another machine.
     """
     machine, facts = first_look(run, wait)
-    _check_same_machine(earlier, machine)
-    for hint in quiet_hints(machine, load):
+    if earlier is not None and (difference := earlier.machine.difference_from(machine)):
+        raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
+    for hint in watch.load.hints(machine):
         run.tell(Note(hint))
     return machine, with_wishes(facts, run.request.workload, run.request.options)
-
-
-def _check_same_machine(earlier: RunRecord | None, machine: Machine) -> None:
-    if earlier is not None and (difference := fingerprint_difference(earlier.machine, machine)):
-        raise BadRequestError(f"the run began on another machine ({difference}). Start without --resume.")
-
-
-def _load(request: Request, context: KnobContext) -> SearchSpace:
-    options = request.options
-    return load_space(str(options.space), context, options.fixed, options.excluded, request.may_alter)
-
-
-def _join(
-    run: TuningRun, stack: ExitStack, address: StudyAddress | None, basis: StudyBasis, context: KnobContext
-) -> SearchStudy | None:
-    if address is None:
-        return None
-    study = stack.enter_context(join_study(address, Path(run.request.workload.path).stem, basis))
-    study.context = context
-    return study
 
 
 def _demand(setup: Setup, earlier: RunRecord | None) -> Demand | None:
@@ -157,8 +136,8 @@ def _demand(setup: Setup, earlier: RunRecord | None) -> Demand | None:
 
 
 def _worth_searching(setup: Setup) -> SearchSpace:
-    """Return the space of this training, in which each knob could win something that can be proven."""
-    space = _narrow(setup, _load(setup.run.request, setup.context))
+    """Return the space of this training, in which each knob could win something that can be proven in the budget."""
+    space = _narrow(setup, setup.run.search_space(setup.context))
     if BATCH_FACTOR in space.open:
         values = {BATCH_FACTOR: KNOBS[BATCH_FACTOR].values(setup.context)}
         for rule in without_room(setup.context, values, setup.baseline_settings):
@@ -167,7 +146,11 @@ def _worth_searching(setup: Setup) -> SearchSpace:
             )
     if setup.study:  # whose workers search one space, though their budgets or their steps may differ
         return space
-    return _close_unprovable(setup, space)
+    # Nothing was compiled yet; a few seconds are not what makes evidence unaffordable.
+    unprovable = MetricJudge(setup.run, setup.baseline, lambda settings: 0.0).unprovable(space)
+    for line in unprovable_lines(unprovable):
+        setup.run.tell(Note(line))
+    return close(space, setup.baseline_settings, {name: unprovable_words(why) for name, why in unprovable.items()})
 
 
 def _narrow(setup: Setup, space: SearchSpace) -> SearchSpace:
@@ -179,15 +162,6 @@ def _narrow(setup: Setup, space: SearchSpace) -> SearchSpace:
     for words in [*closed_words(msgspec.structs.replace(space, closed=new)), *inexact_words(space)]:
         setup.run.tell(Note(words))
     return space
-
-
-def _close_unprovable(setup: Setup, space: SearchSpace) -> SearchSpace:
-    """Close, and tell, each knob whose effect on the metric could not be judged within the budget."""
-    # Nothing was compiled yet; a few seconds are not what makes evidence unaffordable.
-    found = MetricJudge(setup.run, setup.baseline, lambda settings: 0.0).unprovable(space)
-    for line in unprovable_lines(found):
-        setup.run.tell(Note(line))
-    return close(space, setup.baseline_settings, {name: unprovable_words(why) for name, why in found.items()})
 
 
 def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
@@ -217,25 +191,10 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
     if isinstance(answer, Failure):
         run.tell(Note(f"no profile could be taken, so it is unknown where a step's time goes: {answer.message}"))
         return None
-    diagnosis = diagnose(answer, machine, setup.facts, read_machine_conditions(watch, gpu_throttling=throttling))
+    diagnosis = diagnose(answer, machine, setup.facts, watch.conditions(gpu_throttling=throttling))
     if words := left_out_words(diagnosis.profile):
         run.tell(Note(f"{words}."))
     for finding in diagnosis.findings:
         if not finding.knobs and finding.expected_speedup >= _WORTH_TELLING:
             run.tell(Note(f"{finding.title}: at most {finding.bound_speedup:.2f}x faster. {finding.advice}"))
     return diagnosis
-
-
-def _record_of(setup: Setup) -> RunRecord:
-    """Return what a later part of the run starts from."""
-    return RunRecord(
-        schema=RUN_SCHEMA,
-        request=setup.run.request,
-        machine=setup.machine,
-        facts=setup.facts,
-        baseline_settings=setup.baseline_settings,
-        baseline=setup.baseline.measurement,
-        diagnosis=setup.diagnosis,
-        space=setup.space,
-        demand=setup.demand,
-    )

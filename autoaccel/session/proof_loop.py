@@ -195,13 +195,13 @@ def _better(state: ProofState, attempt: Attempt) -> Attempt:
     on: its share is small, so that something is proven early, and where trials take a minute, most of what it would
     have tried is untried, and what the proof has left of its own share suffices for a few.
     """
-    search, held = state.search, attempt.candidate.settings
+    run, search, held = state.setup.run, state.search, attempt.candidate.settings
     number = number_of(state, held)
     if number >= MAX_CANDIDATES:
         return attempt
     state.number = max(state.number, number + 1)
     proof_seconds = max(attempt.spent_seconds, state.budget.needed_seconds(attempt.candidate.change, None))
-    spare_seconds = state.setup.run.clock.left - _contributions_seconds(state)
+    spare_seconds = run.clock.left - run.stages.in_plan("contributions")
     if search.stop == "out of time" and spare_seconds >= proof_seconds + search.knowledge.trial_seconds:
         search.knowledge.read_pairs(held, attempt.proof.pairs)
         _search_beside(state, attempt)
@@ -213,7 +213,10 @@ def _better(state: ProofState, attempt: Attempt) -> Attempt:
         _refuse(state, further)
         return attempt
     state.number = max(state.number, number_of(state, further.candidate.settings) + 1)
-    if _run_seconds(state, attempt) < _run_seconds(state, further):
+    was, now = (
+        search.knowledge.total_seconds(one.candidate.settings, one.proof.log_speedup) for one in (attempt, further)
+    )
+    if was < now:  # of a whole run
         return attempt
     keep_recipe(state, further)
     return further
@@ -227,27 +230,15 @@ def _search_beside(state: ProofState, attempt: Attempt) -> None:
     def reserve(settings: Settings, speedup: float | None) -> float:
         if settings == held:
             # What is proven is not tried again: its pairs told more than another trial would.
-            return math.inf if speedup is None else _contributions_seconds(state)
-        return _contributions_seconds(state) + state.budget.needed_seconds(state.search.task.change(settings), speedup)
+            return math.inf if speedup is None else run.stages.in_plan("contributions")
+        needed = state.budget.needed_seconds(state.search.task.change(settings), speedup)
+        return run.stages.in_plan("contributions") + needed
 
     def begin(settings: Settings) -> None:
         _expect_longer_search(state, reserve(settings, None))
         run.tell(StageStarted("search", further_search_words(comparison)))
 
     state.search.run(reserve, begin, state.budget.proofs(held))
-
-
-def _contributions_seconds(state: ProofState) -> float:
-    """Return what is planned for the contributions."""
-    plan = state.setup.run.stages.current
-    return plan.seconds["contributions"] if plan else 0.0
-
-
-def _run_seconds(state: ProofState, attempt: Attempt) -> float:
-    """Return how long a run is expected to take under settings that were proven."""
-    assert attempt.proof.comparison is not None  # nothing is proven without
-    log_speedup = math.log(attempt.proof.comparison.speedup)
-    return state.search.knowledge.total_seconds(attempt.candidate.settings, log_speedup)
 
 
 def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdown]:
@@ -262,7 +253,9 @@ def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdo
         number = number_of(state, rest.settings)
         if number > MAX_CANDIDATES or not state.budget.fits(rest):
             if any(one.high < 1 for one in breakdown.harmful):
-                _leave_open(state, rest)
+                # If the run is resumed, this proof comes first.
+                state.setup.run.folder.add_contender(ContenderResult(rest.settings, number, "incomplete"))
+                state.open.append(not_begun(state, rest))
             break
         further = _prove(state, rest, "without what slows it down")
         if further is None:
@@ -271,22 +264,8 @@ def _without_harm(state: ProofState, attempt: Attempt) -> tuple[Attempt, Breakdo
             _refuse(state, further)
             break
         state.number = max(state.number, number + 1)
-        if _is_clearly_slower(further.proof, attempt.proof):
+        if further.proof.is_clearly_slower_than(attempt.proof):
             break
         keep_recipe(state, further)
         attempt, breakdown = further, break_down_proven(state, further)
     return attempt, breakdown
-
-
-def _leave_open(state: ProofState, candidate: Candidate) -> None:
-    """Leave a candidate open that there is no time left to prove; if the run is resumed, this proof comes first."""
-    number = number_of(state, candidate.settings)
-    state.setup.run.folder.add_contender(ContenderResult(candidate.settings, number, "incomplete"))
-    state.open.append(not_begun(state, candidate))
-
-
-def _is_clearly_slower(proof: Proof, than: Proof) -> bool:
-    """Whether one proven speed lies below all that another leaves possible."""
-    assert proof.comparison is not None  # nothing is proven without
-    assert than.comparison is not None
-    return proof.comparison.speedup < than.comparison.low

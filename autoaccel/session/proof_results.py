@@ -14,7 +14,6 @@ from autoaccel.records.conclusion import (
     NothingBetter,
     NothingToWin,
     NotWorthProving,
-    NotWorthTrying,
     TooDisturbed,
     TooSmall,
 )
@@ -24,7 +23,7 @@ from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings
 from autoaccel.runs.plan import BUDGET_MARGIN, PROOF_MARGIN
 from autoaccel.search.starts import start_of
-from autoaccel.session.best import Best, FirstProven, keep_baseline, proven
+from autoaccel.session.best import Best, FirstProven
 from autoaccel.session.candidates import Attempt, ProofState, left_over, not_begun
 from autoaccel.session.concluding import keep
 from autoaccel.session.setup import SearchResult, Setup
@@ -47,15 +46,10 @@ def left_alone(setup: Setup) -> SearchResult | None:
     baseline = setup.baseline
     if not setup.can_win:
         why = NothingToWin(setup.facts.planned_steps, baseline.overhead_seconds, baseline.total_seconds)
-        return SearchResult(tuple(setup.run.folder.load_trials()), keep_baseline(baseline, why), "nothing to win")
+        return SearchResult(tuple(setup.run.folder.load_trials()), Best.own(baseline, why), "nothing to win")
     if not setup.may_pay:
-        return SearchResult((), keep_baseline(baseline, _not_worth_trying(setup)), "nothing pays")
+        return SearchResult((), Best.own(baseline, setup.not_worth_trying), "nothing pays")
     return None
-
-
-def _not_worth_trying(setup: Setup) -> NotWorthTrying:
-    """Return that all trainings together are too short for anything that is tried to repay its time."""
-    return NotWorthTrying(setup.baseline.total_seconds, setup.run.request.options.trainings)
 
 
 def keep_recipe(state: ProofState, attempt: Attempt) -> None:
@@ -84,7 +78,7 @@ def proven_result(state: ProofState, attempt: Attempt, breakdown: Breakdown) -> 
 
 def own_settings_result(state: ProofState) -> SearchResult:
     """Return the user's own settings, where nothing was proven."""
-    kept, candidate = keep_baseline(state.setup.baseline, _why_kept(state)), left_over(state)
+    kept, candidate = Best.own(state.setup.baseline, _why_kept(state)), left_over(state)
     without_time = [] if candidate is None else [not_begun(state, candidate)]
     best = replace(kept, left_open=_left_open(state, [*state.open, *without_time]))
     return SearchResult(tuple(state.search.trials), best, state.search.stop)
@@ -93,7 +87,7 @@ def own_settings_result(state: ProofState) -> SearchResult:
 def _best_of(state: ProofState, attempt: Attempt) -> Best:
     """Return what was proven, with nothing known yet of what its settings contribute."""
     settings = attempt.candidate.settings
-    return replace(proven(settings, attempt.proof, _slower_starts(state, settings)), first=state.first)
+    return Best.proven(settings, attempt.proof, _slower_starts(state, settings), state.first)
 
 
 def _slower_starts(state: ProofState, settings: Settings) -> tuple[CompileSeconds, CompileSeconds]:
@@ -113,28 +107,23 @@ def _slower_starts(state: ProofState, settings: Settings) -> tuple[CompileSecond
 
 
 def _why_kept(state: ProofState) -> KeptBecause:
-    search = state.search
+    """Return why the user's own settings stay."""
+    run, search = state.setup.run, state.search
     if (disturbed_share := state.setup.baseline.disturbed_share) > TOO_DISTURBED:
         return TooDisturbed(disturbed_share)
     if state.refused is not None:
         return state.refused
-    if search.best is not None:
-        return _why_not_proven(state)
+    if search.best is not None:  # whose proof was not even begun
+        if chance_of_proof(search.fastest_speedup, run.drift) < _EVEN:
+            return TooSmall(search.fastest_speedup, math.exp(provable_log(run.drift) + PROCESS_DEVIATION))
+        return NotWorthProving(search.saving_seconds, run.request.options.trainings)
     if not search.trials and search.stop == "nothing pays":
-        return _not_worth_trying(state.setup)
+        return state.setup.not_worth_trying
     return NothingBetter(
         trials=len(search.trials),
         infeasible=sum(not trial.feasible for trial in search.trials),
         failed=sum(isinstance(trial.outcome, Failure) for trial in search.trials),
     )
-
-
-def _why_not_proven(state: ProofState) -> KeptBecause:
-    """Return why the best that was found was not even begun to be proven."""
-    run, speedup = state.setup.run, state.search.fastest_speedup
-    if chance_of_proof(speedup, run.drift) < _EVEN:
-        return TooSmall(speedup, math.exp(provable_log(run.drift) + PROCESS_DEVIATION))
-    return NotWorthProving(state.search.saving_seconds, run.request.options.trainings)
 
 
 def _left_open(state: ProofState, left: Sequence[Attempt], total_seconds: float = math.inf) -> LeftOpen | None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.advise.bounds import bound_of_run
 from autoaccel.bench.bench import Bench
 from autoaccel.records.advice import Diagnosis
+from autoaccel.records.conclusion import NotWorthTrying
 from autoaccel.records.machine import Machine
+from autoaccel.records.messages import ModelSize
 from autoaccel.records.profile import Demand, Finding
 from autoaccel.records.recipe import StopReason
+from autoaccel.records.run import RUN_SCHEMA, RunRecord
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace
-from autoaccel.records.trial import Trial
+from autoaccel.records.trial import Measurement, Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.best import Best
@@ -37,7 +39,7 @@ def can_win(overhead_seconds: float, total_seconds: float) -> bool:
         overhead_seconds: What a run takes beside its settled steps.
         total_seconds: Of the whole planned run.
     """
-    return bound_of_run(overhead_seconds, total_seconds) >= MIN_RUN_SPEEDUP
+    return total_seconds >= MIN_RUN_SPEEDUP * overhead_seconds
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,26 @@ class Setup:
         costs = baseline.trial_seconds(HOPED_SPEEDUP) + MIN_PAIRS * baseline.pair_seconds(HOPED_SPEEDUP)
         return saved > costs
 
+    @property
+    def not_worth_trying(self) -> NotWorthTrying:
+        """That all trainings together are too short for anything that is tried to repay its time."""
+        return NotWorthTrying(self.baseline.total_seconds, self.run.request.options.trainings)
+
+    @property
+    def record(self) -> RunRecord:
+        """What a later part of the run starts from."""
+        return RunRecord(
+            schema=RUN_SCHEMA,
+            request=self.run.request,
+            machine=self.machine,
+            facts=self.facts,
+            baseline_settings=self.baseline_settings,
+            baseline=self.baseline.measurement,
+            diagnosis=self.diagnosis,
+            space=self.space,
+            demand=self.demand,
+        )
+
 
 @dataclass(frozen=True)
 class SearchResult:
@@ -99,3 +121,9 @@ class SearchResult:
     trials: tuple[Trial, ...]
     best: Best
     stop: StopReason
+
+    @property
+    def model_size(self) -> ModelSize | None:
+        """What the best settings make of the model's size, as their last trial told."""
+        measured = [trial.outcome for trial in self.trials if trial.settings == self.best.settings]
+        return next((found.model_size for found in reversed(measured) if isinstance(found, Measurement)), None)

@@ -20,7 +20,15 @@ def start_search(setup: Setup) -> Search:
     if setup.facts.shapes_change and "compile.mode" in space.open:
         run.tell(Note("batches change their shapes, so code is compiled for any shape: compile.dynamic=on"))
     prior = expect(space, setup.context, baseline_settings, setup.findings)
-    task = SearchTask(space, baseline_settings, _economy(setup), prior, options.seed, options.trials, options.sampler)
+    economy = Economy(
+        trainings=options.trainings,
+        planned_steps=setup.facts.planned_steps,
+        step_seconds=setup.baseline.step_seconds,
+        startup_seconds=setup.baseline.measurement.startup_seconds,
+        compile_seconds=start_of(baseline_settings, setup.baseline.measurement).average(options.trainings),
+        trial_seconds=setup.baseline.trial_seconds(),
+    )
+    task = SearchTask(space, baseline_settings, economy, prior, options.seed, options.trials, options.sampler)
     study = setup.study or begin_study(run.folder.study, run.folder.study_name)
     search = Search(task, Instruments(setup.baseline.compare, run.clock, run.folder.add_trial, run.tell), study)
     if setup.study:
@@ -28,16 +36,3 @@ def start_search(setup: Setup) -> Search:
     else:
         search.take_over(run.folder.load_trials())
     return search
-
-
-def _economy(setup: Setup) -> Economy:
-    """Return what time is worth in this run."""
-    baseline, trainings = setup.baseline, setup.run.request.options.trainings
-    return Economy(
-        trainings=trainings,
-        planned_steps=setup.facts.planned_steps,
-        step_seconds=baseline.step_seconds,
-        startup_seconds=baseline.measurement.startup_seconds,
-        compile_seconds=start_of(setup.baseline_settings, baseline.measurement).average(trainings),
-        trial_seconds=baseline.trial_seconds(),
-    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from autoaccel.advise.bounds import bound_of_run, bound_of_share
+from autoaccel.advise.bounds import bound_of_share
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.advise.findings import advise
 from autoaccel.advise.observations import Observations
@@ -30,7 +30,6 @@ def test_bounds_are_amdahls() -> None:
     assert bound_of_share(0.5) == pytest.approx(2.0)
     assert bound_of_share(0.0) == 1.0
     assert bound_of_share(1.0) == pytest.approx(1000)
-    assert bound_of_run(4.0, 6.0) == 1.5
 
 
 def test_findings_come_most_valuable_first(context: KnobContext) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.errors import BadRequestError
+from autoaccel.export import TARGETS
 from autoaccel.export.registry import find_target, find_targets
 from autoaccel.export.target import Target
 from autoaccel.records.base import write_json
@@ -64,20 +65,22 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 
 
 def test_built_in_targets_are_found_by_name() -> None:
-    assert list(find_targets()) == ["torchrun", "mpirun", "slurm", "local"]
+    page = (Path(__file__).parents[2] / "docs" / "launching.md").read_text("utf-8")
+    assert list(find_targets()) == [*TARGETS] and {"torchrun", "local"} < {*TARGETS}
     for name, target in find_targets().items():
         assert isinstance(target, Target)
-        assert find_target(name) is target
-    with pytest.raises(BadRequestError, match="--with must be one of torchrun, mpirun, slurm, local, got 'slrum'"):
+        assert find_target(name) is target and target.name == name
+        assert f"| `{name}` |" in page
+    with pytest.raises(BadRequestError, match=f"--with must be one of {', '.join(TARGETS)}, got 'slrum'"):
         find_target("slrum")
 
 
 def test_a_package_s_target_is_listed_and_renders(install: Callable[..., Path]) -> None:
     install()
-    assert list(find_targets()) == ["torchrun", "mpirun", "slurm", "local", "planets"]
+    assert list(find_targets()) == [*TARGETS, "planets"]
     found = find_target("planets").render(make_server_recipe(), make_job("planets", nodes=3))
     assert found.files == {"job.txt": "6 ranks\n"}
-    with pytest.raises(BadRequestError, match=r"local, planets, got 'planet'[.] Did you mean planets"):
+    with pytest.raises(BadRequestError, match=r"planets, got 'planet'[.] Did you mean planets"):
         find_target("planet")
 
 

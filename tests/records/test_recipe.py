@@ -15,7 +15,7 @@ from autoaccel.api import apply
 from autoaccel.errors import BadRequestError
 from autoaccel.records.accuracy import Accuracy, exact_numbers
 from autoaccel.records.base import write_json, write_text
-from autoaccel.records.machine import Machine, fingerprint_difference
+from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Turn
 from autoaccel.records.recipe import (
     SCHEMA,
@@ -238,12 +238,12 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_recipe_tells_machines_apart(machine: Machine) -> None:
-    assert fingerprint_difference(machine, machine) is None
+    assert machine.difference_from(machine) is None
     torch = msgspec.structs.replace(machine.torch, version="2.11.0")
     other = msgspec.structs.replace(machine, torch=torch, gpus=())
-    assert fingerprint_difference(other, machine) == "torch 2.11.0, here 2.13.0"
+    assert other.difference_from(machine) == "torch 2.11.0, here 2.13.0"
     newer = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, revision="26.2.1"))
-    assert fingerprint_difference(machine, newer) == "CPU Test CPU, here Test CPU 26.2.1"
+    assert machine.difference_from(newer) == "CPU Test CPU, here Test CPU 26.2.1"
 
 
 def test_a_torch_whose_build_is_not_told_may_be_the_recorded_one(machine: Machine) -> None:
@@ -254,7 +254,7 @@ def test_a_torch_whose_build_is_not_told_may_be_the_recorded_one(machine: Machin
             msgspec.structs.replace(machine, torch=msgspec.structs.replace(machine.torch, version=version))
             for version in (recorded, present)
         )
-        return fingerprint_difference(there, here)
+        return there.difference_from(here)
 
     assert difference("2.15.0+cu132", "2.15.0+cu132") is None
     assert difference("2.15.0+cu132", "2.15.0") is None

@@ -22,7 +22,7 @@ from autoaccel.records.conclusion import (
     TooSmall,
     Unprovable,
 )
-from autoaccel.records.contender import ProofResult
+from autoaccel.records.contender import JUDGEMENTS, OPEN, ProofResult
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.recipe import Constraint, OpenProof, Recipe, StopReason
 from autoaccel.records.rounding import RoundingEvidence
@@ -39,6 +39,11 @@ BASELINE: Settings = {"precision.autocast": "off"}
 CAST: Settings = {"precision.autocast": "bfloat16"}
 NARROW = Comparison(1.01, 0.97, 1.05, "within noise", 0.975, 8, 64)
 FAST = Comparison(1.6, 1.5, 1.7, "faster", 0.975, 8, 64)
+
+
+def test_each_result_of_a_proof_that_was_made_says_something_to_the_search() -> None:
+    assert {*get_args(ProofResult)} == {*JUDGEMENTS, "proven", "fails"}
+    assert {*OPEN} <= {*JUDGEMENTS}
 
 
 def test_every_reason_to_stop_has_its_own_words() -> None:

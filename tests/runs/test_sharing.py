@@ -25,16 +25,15 @@ from autoaccel.records.profile import Profile
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.records.space import SearchSpace
+from autoaccel.records.study import StudyBasis
 from autoaccel.records.trial import Measurement, Trial
 from autoaccel.records.workload import BuildFunction
 from autoaccel.report.conclusions import elsewhere_words
 from autoaccel.runs.sharing import (
     agree_on_diagnosis,
     find_study,
-    join_study,
     proof_elsewhere,
     showing_life,
-    study_basis,
 )
 from autoaccel.search.economy import Economy
 from autoaccel.search.instruments import Instruments, QuickLook, Reading
@@ -218,31 +217,31 @@ def test_of_four_workers_one_is_killed_and_nothing_is_lost_or_run_twice(storage:
 def test_unlike_machines_are_kept_apart_and_in_one_study_refused(storage: str, machine: Machine) -> None:
     workload = BuildFunction("/a/model.py", "build", "f00")
     other = msgspec.structs.replace(machine, cpu=msgspec.structs.replace(machine.cpu, model="Another CPU"))
-    here, there = (study_basis(workload, one, BASELINE, SPACE) for one in (machine, other))
-    with join_study(find_study(storage), "model", here) as study:
+    here, there = (StudyBasis.of(workload, one, BASELINE, SPACE) for one in (machine, other))
+    with find_study(storage).join("model", here) as study:
         agree_on_diagnosis(study, here, DIAGNOSIS)
-        with join_study(find_study(storage), "model", there) as apart:
+        with find_study(storage).join("model", there) as apart:
             assert apart.name != study.name
         with (
             pytest.raises(BadRequestError, match=r"CPU Test CPU, here Another CPU.*Use another --study"),
-            join_study(find_study(storage, study.name), "model", there),
+            find_study(storage, study.name).join("model", there),
         ):
             pass
         elsewhere = msgspec.structs.replace(workload, path="/b/model.py")
-        with join_study(find_study(storage), "model", study_basis(elsewhere, machine, BASELINE, SPACE)) as same:
+        with find_study(storage).join("model", StudyBasis.of(elsewhere, machine, BASELINE, SPACE)) as same:
             assert same.name == study.name
             other = Diagnosis((), msgspec.structs.replace(DIAGNOSIS.profile, step_seconds=0.2))
             assert agree_on_diagnosis(same, here, other) == DIAGNOSIS
 
 
 def test_the_first_worker_proves_and_if_it_is_gone_the_next(storage: str, machine: Machine) -> None:
-    basis = study_basis(BuildFunction("/a/model.py", "build", "f00"), machine, BASELINE, SPACE)
-    with join_study(find_study(storage), "model", basis) as first:
-        with join_study(find_study(storage), "model", basis) as second:
+    basis = StudyBasis.of(BuildFunction("/a/model.py", "build", "f00"), machine, BASELINE, SPACE)
+    with find_study(storage).join("model", basis) as first:
+        with find_study(storage).join("model", basis) as second:
             assert proof_elsewhere(first, None) is None
             now = proof_elsewhere(second, None)
             assert now is not None and "the first of its workers, proves the best" in elsewhere_words(now, 3)
-        with join_study(find_study(storage), "model", basis) as third:
+        with find_study(storage).join("model", basis) as third:
             first.leave()
             first.peers.show_judged(BASELINE)
             assert proof_elsewhere(third, None) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import optuna
 import pytest
 
 from autoaccel.errors import BadRequestError
+from autoaccel.records.options import OPTIONS, OPTUNAS_SAMPLERS
 from autoaccel.search.samplers import check_sampler, make_sampler
 
 MODULE = """
@@ -58,6 +60,13 @@ def test_optunas_samplers_have_short_names(name: str, kind: str, package: str) -
     assert type(make_sampler(name, 0)).__name__ == kind
 
 
+@pytest.mark.parametrize("name", OPTUNAS_SAMPLERS)
+def test_a_short_name_is_in_the_help_and_in_the_docs(name: str) -> None:
+    told = next(option.help for option in OPTIONS if option.name == "sampler")
+    page = (Path(__file__).parents[2] / "docs" / "optuna.md").read_text("utf-8")
+    assert re.search(rf"[ (]{name}[ ,)]", told) and f"| `{name}` | `optuna.samplers.{OPTUNAS_SAMPLERS[name]}`" in page
+
+
 def test_a_class_of_ones_own_is_found_in_the_working_folder_and_gets_the_seed() -> None:
     assert isinstance(make_sampler("my_samplers:Plain", 3), optuna.samplers.BaseSampler)
     assert make_sampler("my_samplers:Seeded", 3).seed == 3  # type: ignore[attr-defined]  # its own, which the protocol has not
@@ -67,7 +76,7 @@ def test_a_class_of_ones_own_is_found_in_the_working_folder_and_gets_the_seed() 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("bayes", "--sampler must be autoaccel, tpe, gp, cmaes, random, or module:Class with a class of your own, got"),
+        ("bayes", "or module:Class with a class of your own, got bayes."),
         ("no_such_module:Mine", "there is no module no_such_module. Run autoaccel in the folder of no_such_module.py"),
         ("needy_sampler:Mine", "there is no module no_such_package"),
         ("broken_sampler:Mine", 'ZeroDivisionError: division by zero). Try it with: python -c "import broken_sampler"'),

@@ -20,7 +20,7 @@ from autoaccel.records.advice import Diagnosis
 from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.profile import Profile
 from autoaccel.records.settings import Settings
-from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead, basis_difference
+from autoaccel.records.study import STUDY_SCHEMA, StudyBasis, StudyHead
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.search.storage import open_storage
 from autoaccel.search.study import SearchStudy
@@ -227,7 +227,7 @@ def test_a_difference_is_named() -> None:
     def other(**changes: object) -> str | None:
         import msgspec
 
-        return basis_difference(BASIS, msgspec.structs.replace(BASIS, **changes))
+        return BASIS.difference_from(msgspec.structs.replace(BASIS, **changes))
 
     assert other() is None
     assert other(fingerprint={"CPU": "b"}) == "CPU a, here b"

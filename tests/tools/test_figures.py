@@ -46,9 +46,9 @@ def test_what_a_reader_meets_is_counted(tmp_path: Path) -> None:
     session = tmp_path / "autoaccel" / "session"
     session.mkdir(parents=True)
     (session / "tuning.py").write_text(
-        "from autoaccel.bench import Bench, unread\n"
+        "from autoaccel.bench import Bench, hidden, unread\nfrom autoaccel.inner import Deep\n"
         "def tune(request):\n    if request.script is None:\n        return search(Bench(request))\n"
-        "def search(bench):\n    return bench.best().unread\n"
+        "def search(bench):\n    hidden = bench.best(Deep)\n    return hidden.unread\n"
         "def elsewhere():\n    return unread()\n"
     )
     (tmp_path / "autoaccel" / "bench.py").write_text(
@@ -62,9 +62,12 @@ def test_what_a_reader_meets_is_counted(tmp_path: Path) -> None:
     for path in ("records/seen.py", "workers/processes.py", "runtime/script/any.py"):
         (tmp_path / "autoaccel" / path).parent.mkdir(parents=True)
         (tmp_path / "autoaccel" / path).write_text(port)
+    (tmp_path / "autoaccel" / "inner").mkdir()
+    (tmp_path / "autoaccel" / "inner" / "__init__.py").write_text("from autoaccel.inner.deep import Deep\n")
+    (tmp_path / "autoaccel" / "inner" / "deep.py").write_text("class Deep:\n    ...\n")
     told = dict(runpy.run_path(str(ROOT / "tools" / "figures.py"))["figures"](tmp_path))
-    assert told["names of ours from tune() downwards"] == "2"  # search and Bench
-    assert told["classes"] == "2" and told["constants of modules"] == "3"
+    assert told["names of ours from tune() downwards"] == "3"  # search, Bench and Deep, but not a variable's name
+    assert told["classes"] == "3" and told["constants of modules"] == "3"
     assert told["is it a script, outside of the port"] == "4 times in 2 modules"
     assert told["modules that name ranks elsewhere"] == "1"
     assert told["two classes that hold each other"] == "1"

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel.advise.diagnosing import diagnose
-from autoaccel.machine.conditions import begin_watching, read_machine_conditions
-from autoaccel.machine.quiet import read_load
+from autoaccel.machine.conditions import Watch
 from autoaccel.records.advice import Diagnosis
 from autoaccel.records.messages import Failure
 from autoaccel.records.settings import Settings
@@ -46,12 +45,12 @@ _PROFILE_SECONDS = 2.0
 
 def take_diagnosis(starter: WorkerStarter, head: TableHead) -> Diagnosis:
     """Return what advice says of the baseline, with rates."""
-    watch = begin_watching(read_load())
+    watch = Watch.begin()
     task = profile_task(head.machine, _PROFILE_SECONDS)
     answer = ask_profile(starter, task, head.baseline_settings, TIMEOUT_SECONDS)
     if isinstance(answer, Failure):
         sys.exit(f"the profile failed: {answer.message}")
-    return diagnose(answer, head.machine, head.facts, read_machine_conditions(watch))
+    return diagnose(answer, head.machine, head.facts, watch.conditions())
 
 
 def single_remedies(head: TableHead) -> list[tuple[str, str, Settings]]:

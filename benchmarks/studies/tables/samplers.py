@@ -17,8 +17,8 @@ from typing import Any
 import optuna
 import torch
 
-from autoaccel.records.options import OWN_SAMPLER
-from autoaccel.search.samplers import OPTUNAS, check_sampler
+from autoaccel.records.options import OPTUNAS_SAMPLERS, OWN_SAMPLER
+from autoaccel.search.samplers import check_sampler
 from benchmarks.harness.command_line import make_parser
 from benchmarks.harness.rows import add_row, to_measure
 from benchmarks.harness.table import TABLES, read_table
@@ -28,7 +28,7 @@ from benchmarks.studies.tables.simulate import CODE as SEARCH_CODE
 from benchmarks.studies.tables.simulate import Searcher, files, horizons, made_from, show, simulate
 
 CODE = (*SEARCH_CODE, "benchmarks/studies/tables/samplers.py")
-SAMPLERS = (OWN_SAMPLER, *OPTUNAS)
+SAMPLERS = (OWN_SAMPLER, *OPTUNAS_SAMPLERS)
 
 
 def search_with(sampler: str) -> Searcher:
