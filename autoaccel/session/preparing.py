@@ -79,8 +79,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     if (look := facts.seen.first_look(facts, space)) is not None:
         run.tell(look)
     basis = StudyBasis.of(run.request.workload, machine, baseline_settings(context), space)
-    stem = Path(run.request.workload.path).stem
-    study = stack.enter_context(address.join(stem, basis, context)) if address else None
+    study = stack.enter_context(address.join(Path(run.request.workload.path).stem, basis, context)) if address else None
 
     planner = Planner(run, context, space)
     if wait.first_step_seconds is not None and facts.seen.step_seconds is not None:
