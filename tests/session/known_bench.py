@@ -73,6 +73,8 @@ class KnownBench:
     logs: dict[str, float]
     flattered: dict[str, float] = field(default_factory=dict)  # what trials show beyond that, each of them
     not_faster: tuple[Settings, ...] = ()  # what was fast in its trials by luck
+    lucky_pairs: int | None = None  # how many of a proof's first pairs show a speed-up that is none; None: it is one
+    misread: dict[str, float] = field(default_factory=dict)  # what contributions show beyond a setting's own speed-up
     drops: Settings = field(default_factory=dict)  # what drops the metric by a tenth
     diverges: Settings = field(default_factory=dict)  # what makes the loss no number, but only after its trial
     scatter: float = 0.001  # of the metric from seed to seed; a hundredth is allowed
@@ -131,7 +133,8 @@ class KnownBench:
         """Return what a pair of the user's own settings and others shows."""
         if self.clock.left <= 0:
             return Failure("hung", "no answer")
-        log_speedup = 0.0 if changed(settings, BASELINE) in self.not_faster else self.log_of(settings)
+        is_luck = self.lucky_pairs is not None and how.seed >= self.lucky_pairs
+        log_speedup = 0.0 if is_luck or changed(settings, BASELINE) in self.not_faster else self.log_of(settings)
         self.clock.spent += PAIR_SECONDS + (how.steps or 0) * STEP_SECONDS * (1 + math.exp(-log_speedup))
         if self.diverges and self.diverges.items() <= settings.items():
             return Failure("diverged", "its loss is no longer a finite number")
@@ -145,6 +148,8 @@ class KnownBench:
         """Return what a pair of a recipe and the same without a setting shows: right on average, within a tenth."""
         self.clock.spent += self.explaining_seconds
         log_speedup = self.log_of(settings) - self.log_of(against.settings) + (0.0, 0.1, -0.1)[how.seed % 3]
+        left_out = changed(against.settings, settings)
+        log_speedup -= sum(self.misread.get(f"{name}={value}", 0.0) for name, value in left_out.items())
         return reading_of([(STEP_SECONDS, STEP_SECONDS * math.exp(-log_speedup))] * 8)
 
     def compare_updates(self, settings: Settings, has_time: Callable[[int], bool]) -> RoundingEvidence | Failure:

@@ -243,6 +243,34 @@ def test_what_a_person_has_asked_for_stays_though_it_slows_the_recipe_down(play:
     assert play(slowed(), space=space).found == {**CAST, **RANKS}
 
 
+def test_a_recipe_that_further_pairs_do_not_confirm_is_withdrawn(play: Play, tmp_path: Path) -> None:
+    fixed = {name: value for name, value in BASELINE.items() if name not in CAST}
+    space = msgspec.structs.replace(SPACE, open={"precision.autocast": ("off", "bfloat16")}, fixed=fixed)
+    tuned = play(KnownBench({"precision.autocast=bfloat16": 0.35}, lucky_pairs=2), space=space)
+    assert tuned.kept == tuned.refused == [CAST]
+    assert tuned.found is None
+    assert not RunFolder(tmp_path).recipe.exists()
+
+
+def test_what_is_left_of_a_recipe_does_not_take_its_place_where_it_is_clearly_slower(play: Play) -> None:
+    """A contribution was misread: without the setting the recipe is a third slower."""
+    logs = {"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.4}
+    tuned = play(KnownBench(logs, misread={"loader.workers=2": -0.8}))
+    assert tuned.found == {**CAST, **WORKERS}
+    assert [changed(one.settings, BASELINE) for one in tuned.proofs] == [{**CAST, **WORKERS}, CAST]
+    assert tuned.proofs[-1].result == "proven"
+
+
+def test_what_is_left_of_a_recipe_is_one_of_the_three_that_a_run_tries_to_prove(play: Play) -> None:
+    logs = {"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.3, "parallel.world_size=2": 0.2}
+    refuted = ({**CAST, **WORKERS, **RANKS}, {**CAST, **WORKERS})
+    space = msgspec.structs.replace(SPACE, risks={"loader.workers": "redraws"})  # nothing is exact, which came last
+    tuned = play(KnownBench(logs, not_faster=refuted, misread={"parallel.world_size=2": -0.8}), space=space)
+    assert tuned.refused == list(refuted) and tuned.found == {**CAST, **RANKS}
+    assert [one.result for one in tuned.proofs].count("proven") == 1
+    assert tuned.open == [(CAST, "incomplete")]  # a run that is resumed may prove it
+
+
 def test_settings_that_add_nothing_are_left_out(play: Play) -> None:
     logs = {"precision.autocast=bfloat16": 0.5, "loader.workers=2": 0.0, "parallel.world_size=2": 0.005}
     assert play(KnownBench(logs)).found == CAST
