@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from autoaccel.bench.bench import FreshPair
+from autoaccel.bench.limits import MAX_TURNS
 from autoaccel.bench.settling import Settling
 from autoaccel.bench.turns import OwnFailed, TurnTaker, blame, divergence, lacks_room
 from autoaccel.records.messages import Failure, Finished, Measure
@@ -20,8 +21,6 @@ from autoaccel.search.instruments import Reading
 from autoaccel.statistics.accuracy import pair_up
 from autoaccel.statistics.turn_plan import pair_turns
 from autoaccel.workers.measuring import Measuring
-
-_MAX_TURNS = 40  # more could not make a pair's ratio better: its processes' luck is larger by then
 
 
 @dataclass
@@ -106,7 +105,7 @@ class FreshPairs:
                 return OwnFailed(reference)
             if isinstance(other, Failure):
                 return other
-            most = self._turns_worth((reference, other)) if steps is None else _MAX_TURNS
+            most = self._turns_worth((reference, other)) if steps is None else MAX_TURNS
             later = self._settling.later_steps(settings) if steps is None else 0
             reading = self.taker.take(reference, other, lambda pairs: len(pairs) >= most, clock.left, later)
             if not isinstance(reading, Reading):
@@ -141,7 +140,7 @@ class FreshPairs:
                 return measuring if side else OwnFailed(measuring)
             try:
                 # As many of the second as of the first.
-                most = most or (self._turns_worth((measuring, measuring)) if task.steps is None else _MAX_TURNS)
+                most = most or (self._turns_worth((measuring, measuring)) if task.steps is None else MAX_TURNS)
                 later = self._settling.later_steps(settings) if task.steps is None else 0
                 if failure := self.taker.take_alone(measuring, most, lambda: clock.left, later):
                     return failure if side else OwnFailed(failure)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from autoaccel.bench.limits import BATCHES, LATER_POINTS, POINTS
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, RoundingEvidence, UpdatesCompared, UpdatesRecorded
@@ -16,16 +17,6 @@ from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import count_processes
 from autoaccel.statistics.rounding import judge_updates, may_settle
-
-POINTS = (6, 8, 10)
-"""Updates are compared after these many steps: not after the first few, in which many networks change most, and three
-times, because the median of three leaves out one that is not like the others."""
-
-LATER_POINTS = (30, 40, 50)
-"""The same where the first points show too large an error: five times as late, because a ResNet-34 with random
-weights has settled then, whose error of bfloat16 is 0.3 of the noise after 10 steps and 0.001 after 40."""
-
-BATCHES = 3  # at each point: a variance needs some, and more make it no clearer than points do
 
 
 def update_steps(points: Sequence[int]) -> int:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autoaccel.bench.limits import LATER_STEPS, MAX_LATER_SECONDS
 from autoaccel.records.settings import Settings, settings_key
 from autoaccel.search.instruments import Trend
 from autoaccel.statistics.comparison import Pair, log_ratios
 from autoaccel.statistics.trend import has_trend
 from autoaccel.statistics.turn_plan import TurnPlan
-
-_LATER_STEPS = (0, 100, 400)
-"""Steps that both processes of a pair make before their first turn, until no trend is seen. Caches, allocators, clocks
-and adaptive libraries settle within some ten or hundred steps; what changes only after thousands no proof can wait
-for."""
-
-_MAX_SECONDS = 60.0  # that both processes of a pair may take until then
 
 
 class Settling:
@@ -23,7 +17,7 @@ class Settling:
 
     def __init__(self, plan: TurnPlan) -> None:
         """Begin with no pair seen."""
-        self._levels = [steps for steps in _LATER_STEPS if 2 * steps * plan.step_seconds <= _MAX_SECONDS]
+        self._levels = [steps for steps in LATER_STEPS if 2 * steps * plan.step_seconds <= MAX_LATER_SECONDS]
         self._level: dict[str, int] = {}
         self._seen: dict[str, list[Sequence[Pair]]] = {}
 

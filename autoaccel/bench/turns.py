@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from autoaccel.bench.limits import AT_ONCE, MAX_REPEATED, MAX_TIMES_LONGER
 from autoaccel.records.messages import Failure, GiveTurn, Turn
 from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import Workload
@@ -21,10 +22,6 @@ from autoaccel.statistics.steps import step_seconds_of_turns
 from autoaccel.statistics.turn_plan import Enough, TurnPlan, TurnScatter
 from autoaccel.workers.describing import workload_error
 from autoaccel.workers.measuring import Measuring
-
-_AT_ONCE = 2  # turns of each side between two looks at what they show
-_MAX_REPEATED = 3  # times the least that say anything are taken in all, where fewer were undisturbed
-_MAX_TIMES_LONGER = 10  # a turn may last, compared with planned, even if time is up: neighbours slow some down
 
 
 def lacks_room(failure: Failure, on_accelerator: bool) -> bool:
@@ -127,12 +124,12 @@ class TurnTaker:
         seconds, least = self.plan.turn_seconds(), self.plan.min_turns
         before = len(baseline.turns), len(other.turns)
         while True:
-            for number in range(_AT_ONCE):
+            for number in range(AT_ONCE):
                 for side in (baseline, other) if number % 2 == 0 else (other, baseline):
                     taken = side.turns[before[side is other] :]
                     order = self._order(taken) if taken else later_order(self.plan, later_steps)
                     usual = seconds if taken else seconds + later_steps * self.plan.step_seconds
-                    longest = max(deadline - time.perf_counter(), _MAX_TIMES_LONGER * usual)
+                    longest = max(deadline - time.perf_counter(), MAX_TIMES_LONGER * usual)
                     turn = side.take_turn(order, longest)
                     if isinstance(turn, Failure):
                         return turn if side is other else OwnFailed(turn)
@@ -140,9 +137,9 @@ class TurnTaker:
                 return failure
             alternated = list(zip(baseline.turns[before[0] :], other.turns[before[1] :], strict=True))
             every, counted = self._read(alternated, factor)
-            over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * _AT_ONCE * seconds
+            over = len(every) < len(alternated) or deadline - time.perf_counter() < 2 * AT_ONCE * seconds
             trusted = enough(counted) or (over and len(counted) >= least)
-            if trusted or over or (len(every) >= _MAX_REPEATED * least and len(counted) < least):
+            if trusted or over or (len(every) >= MAX_REPEATED * least and len(counted) < least):
                 trusted = trusted or len(counted) == len(every)
                 pairs = self._learn(every, counted, trusted)
                 return Reading(

@@ -10,21 +10,18 @@ from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
 from autoaccel.bench.bench import Compare, FreshPair, Reference
+from autoaccel.proof.limits import MAX_PAIRS_EACH, MIN_PAIRS_EACH
 from autoaccel.records.messages import Failure
 from autoaccel.records.recipe import Contribution, Interaction
 from autoaccel.records.settings import Settings, Value
 from autoaccel.records.trial import Comparison
+from autoaccel.runs.limits import CONTRIBUTIONS_SHARE
 from autoaccel.search.instruments import Clock
 from autoaccel.search.knowledge import KnownSpeedup
 from autoaccel.space.change import Change
 from autoaccel.statistics.comparison import CONFIDENCE, turns_log
 from autoaccel.statistics.runs import CompileSeconds
 from autoaccel.statistics.student import t_quantile
-
-MIN_PAIRS_EACH, MAX_PAIRS_EACH = 3, 5  # pairs for each setting
-_BUDGET_SHARE = 0.2
-"""Of the budget may go into this, as it makes nothing faster and only explains; more only where not even one setting
-would be told (see `_to_measure` and `_read`)."""
 
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
@@ -111,7 +108,7 @@ class TimeLeft(NamedTuple):
     @property
     def most_seconds(self) -> float:
         """What measuring contributions may take from now on, if pairs take what is expected."""
-        return min(self.left, _BUDGET_SHARE * self.budget_seconds)
+        return min(self.left, CONTRIBUTIONS_SHARE * self.budget_seconds)
 
 
 class _Left(NamedTuple):

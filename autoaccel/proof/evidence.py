@@ -6,25 +6,11 @@ import math
 from collections.abc import Callable
 
 from autoaccel.bench.rounding import UPDATE_STEPS
+from autoaccel.proof.limits import EVALUATION_STEPS, MAX_TIMES, MIN_SHARE, MIN_STEPS, SURE
 from autoaccel.records.evidence import MetricPlan, TrainingCosts
 from autoaccel.records.options import TuneOptions
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.change import Change
-
-MIN_STEPS = 20  # a metric after fewer says nothing
-MIN_SHARE = 0.2
-"""A metric after less of the planned run says nothing either: many have hardly left their beginning. Chosen on a
-ResNet-34, a U-Net and a ConvNeXt of benchmarks/studies/unseen: after 5 to 8 % of their runs two pairs stood at chance
-or left a drop of many times what is allowed open, and took three times as long as updates or longer."""
-
-SURE = 0.5
-"""Probability that evidence decides from which on nothing surer is looked for: where it is as likely as not that runs
-tell nothing, updates come first, or what needs no runs."""
-
-MAX_TIMES = 2  # as many pairs as were asked for train at most
-
-_EVALUATION_STEPS = 1 / 3
-"""What evaluating a batch takes, in steps: a forward pass is about a third of the work of a step."""
 
 
 def training_costs(facts: TrainingFacts, step_seconds: float, ready_seconds: float, warmup_steps: int) -> TrainingCosts:
@@ -38,7 +24,7 @@ def training_costs(facts: TrainingFacts, step_seconds: float, ready_seconds: flo
     """
     start_seconds = max(0.0, ready_seconds - warmup_steps * step_seconds)
     batches = (facts.eval_samples or 0) / (facts.batch_size or 1)
-    return TrainingCosts(facts.planned_steps, step_seconds, start_seconds, _EVALUATION_STEPS * batches * step_seconds)
+    return TrainingCosts(facts.planned_steps, step_seconds, start_seconds, EVALUATION_STEPS * batches * step_seconds)
 
 
 def is_kept_anyway(change: Change, options: TuneOptions) -> bool:

@@ -14,14 +14,8 @@ from autoaccel.bench.rounding import (
 )
 from autoaccel.errors import BadRequestError
 from autoaccel.proof.earlier import NOTHING_EARLIER, Earlier
-from autoaccel.proof.evidence import (
-    MAX_TIMES,
-    choose_evidence,
-    is_kept_anyway,
-    min_share,
-    planned_runs,
-    training_costs,
-)
+from autoaccel.proof.evidence import choose_evidence, is_kept_anyway, min_share, planned_runs, training_costs
+from autoaccel.proof.limits import FASTEST, MAX_TIMES, RESUMED
 from autoaccel.proof.metric import MetricProof
 from autoaccel.records.accuracy import Accuracy, exact_numbers, redrawn_numbers
 from autoaccel.records.conclusion import Unprovable
@@ -31,8 +25,7 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
 from autoaccel.report.conclusions import unprovable_words
-from autoaccel.runs.least_run import LARGE_SPEEDUP
-from autoaccel.runs.plan import EVIDENCE_SHARE, METRIC_SHARE, PROOF_MARGIN
+from autoaccel.runs.limits import EVIDENCE_SHARE, LARGE_SPEEDUP, METRIC_SHARE, PROOF_MARGIN
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.space.change import Change
 from autoaccel.statistics.accuracy import (
@@ -46,13 +39,6 @@ from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, share_of_error
 from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, learned
 from autoaccel.statistics.turn_plan import TURNS
-
-RESUMED = 0.5
-"""Part of a proof's error for the looks of one that is resumed, which has looked already, and again for each further
-part of the run: resumed once, it errs at most half as often again, and however often, at most twice as often, if no
-part was interrupted: such a part leaves no result by which it could be counted."""
-
-_FASTEST = 1000.0  # a speed-up of steps that take hardly any time, which leave the most for everything else
 
 
 class MetricJudge:
@@ -196,7 +182,7 @@ class MetricJudge:
         return found
 
     def _why_unprovable(self, change: Change) -> Unprovable | None:
-        plan = self.plan(change, _FASTEST)
+        plan = self.plan(change, FASTEST)
         if plan is None or plan.fits:
             return None
         seconds = plan.seconds(self._costs(change))

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from autoaccel.proof.evidence import MAX_TIMES
+from autoaccel.proof.limits import MAX_TIMES, MIN_PAIRS_TO_GIVE_UP
 from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.conclusion import NoTime, RunsMissing
 from autoaccel.records.evidence import MetricPlan
@@ -32,8 +32,6 @@ from autoaccel.statistics.accuracy import (
     shows_a_drop,
 )
 from autoaccel.statistics.sequences import NOTHING_KNOWN, Scatter, deviation_of
-
-_MIN_PAIRS_TO_GIVE_UP = 2  # with one nothing is known of the scatter
 
 UpdateSource = Callable[[], RoundingEvidence | Failure | None]
 """Returns what the settings' updates say; None if there is no time left to compare them."""
@@ -105,7 +103,7 @@ class MetricProof:
         """Take in what another pair came to."""
         self._pairs.append(pair)
         plan = self.plan
-        if _MIN_PAIRS_TO_GIVE_UP <= self.trained <= plan.max_pairs:
+        if MIN_PAIRS_TO_GIVE_UP <= self.trained <= plan.max_pairs:
             self.accuracy = compare_metric(
                 self._facts,
                 self._pairs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from autoaccel.runs.plan import PROOF_MARGIN
+from autoaccel.runs.limits import PROOF_MARGIN
 from autoaccel.statistics.deciding import MIN_PAIRS, deciding_pairs, expected_pairs, likely_pairs
 
 

@@ -8,15 +8,10 @@ from typing import NamedTuple
 
 from autoaccel.errors import BudgetSpentError
 from autoaccel.records.workload import Workload
+from autoaccel.runs.limits import LARGE_SPEEDUP, MIN_WARMUP_STEPS, SHORT_STEP_SECONDS
 from autoaccel.runs.plan import Costs, too_small
-from autoaccel.statistics.deciding import MIN_PAIRS, decided_speedup
+from autoaccel.statistics.deciding import MIN_PAIRS
 from autoaccel.statistics.turn_plan import pair_seconds, pair_turns, plan_turns, trial_seconds
-
-LARGE_SPEEDUP = decided_speedup(MIN_PAIRS)
-"""What the leanest run is expected to find: a smaller speed-up takes more pairs than the fewest."""
-
-_LEAST_WARMUP = 2  # steps, of which the second shows that the first was no slower
-_SHORT_STEP_SECONDS = 0.01  # where a step is not known
 
 
 class RunTimes(NamedTuple):
@@ -38,11 +33,11 @@ def least_times(start_seconds: float, step_seconds: float) -> RunTimes:
         start_seconds: Until a process begins with its first step.
         step_seconds: What a step takes; 0: not known.
     """
-    step_seconds = step_seconds or _SHORT_STEP_SECONDS
+    step_seconds = step_seconds or SHORT_STEP_SECONDS
     turns = plan_turns(step_seconds)
-    ready = start_seconds + _LEAST_WARMUP * step_seconds
+    ready = start_seconds + MIN_WARMUP_STEPS * step_seconds
     return RunTimes(
-        warmup_step_seconds=(step_seconds,) * _LEAST_WARMUP,
+        warmup_step_seconds=(step_seconds,) * MIN_WARMUP_STEPS,
         ready_seconds=ready,
         step_seconds=step_seconds,
         trial_seconds=trial_seconds(turns, ready, turns.min_turns, LARGE_SPEEDUP),

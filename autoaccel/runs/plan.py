@@ -8,50 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoaccel.records.progress import StageName
+from autoaccel.runs.limits import (
+    BUDGET_MARGIN,
+    CONTINUATION_SHARE,
+    CONTRIBUTIONS_SHARE,
+    LOOK_SECONDS,
+    LOOK_STEPS,
+    MAX_MINUTES_SHOWN,
+    MAX_SECONDS_SHOWN,
+    METRIC_SHARE,
+    PROFILE_SHARE,
+    PROOF_MARGIN,
+    REPORT_SECONDS,
+    SEARCH_SHARE,
+    TRIALS,
+)
 from autoaccel.units import format_duration
-
-PROFILE_SHARE = 0.05  # of the budget for the profile at most: it makes nothing faster, it only tells where to look
-_LOOK_SECONDS, _LOOK_STEPS = 6.0, 9
-"""What a profile takes once its process has warmed up, where there is time for all of it: seconds, and steps of the
-training. Chosen on the first half of benchmarks/studies/unseen; the seconds are two more since its second half and the
-examples have shown that the start of a forked process is shorter than was assumed. A step of tens of thousands of
-operators takes about five seconds longer: the profiler lists each of them, and counting their work calls Python."""
-
-_SEARCH_SHARE = 0.25
-"""The same for trials. Chosen on six trainings with steps of 0.2 to 2.6 s, ten minutes each (the first half of
-benchmarks/studies/unseen, which therefore does not check it): of five of them what was proven had been tried by then,
-of a GPT-2 in the trial that began when this time was over. What is found must still be proven; a search that no
-longer pays ends before, and one whose best is refused continues."""
-
-_TRIALS = 12
-"""Trials of a search that ends because nothing further pays: what two of the last three of the first half of
-benchmarks/studies/unseen made; the third made 8, earlier ones 3 to 30."""
-
-_CONTINUATION_SHARE = 0.5
-"""Of what a search has spent, what it is expected to take in addition if it continues: about the geometric mean of the
-three of the first half of benchmarks/studies/unseen that did so in its rows until 27 November (by the times of their
-proofs, 27 s after 147 s, 98 s after 137 s and about 110 s after 140 s). Of its second half, which did not set it, five
-took 27 s after 133 s, 59 s after 129 s, about 45 s and 70 s after 150 s, and 167 s after 158 s."""
-
-EVIDENCE_SHARE = 0.25
-"""Of what settings save over all trainings may go into trainings that show whether they keep the metric: 20 trainings
-that become 1.5 times as fast repay three pairs of a third of a run each with a quarter."""
-
-EXPLAINING_SHARE = 0.1
-"""The same for what makes nothing faster: pairs that only make a proven speed-up clearer, and contributions. Each may
-take a tenth."""
-
-METRIC_SHARE = 0.4  # the same for training runs that judge the metric
-PROOF_MARGIN = 1.2  # of a proof: a machine that slows down by less must not leave it open for want of seconds
-_CONTRIBUTIONS_SHARE = 0.2  # the same for what each setting contributes: of what is left over
-_REPORT_SECONDS = 1.0
-BUDGET_MARGIN = 1.25
-"""For how many times what the leanest run is expected to take after its baseline there must be time: on shared machines
-steps take a fifth longer from one minute to the next. A recommended budget exceeds the least by the same factor,
-because the next run may begin in a slower minute."""
-
-_MAX_SECONDS_SHOWN = 120  # budgets up to this are recommended in seconds, longer ones in minutes,
-_MAX_MINUTES_SHOWN = 120  # and from here on in hours
 
 
 @dataclass(frozen=True)
@@ -80,7 +52,7 @@ class Costs:
     @property
     def leanest_run(self) -> float:
         """The least that can end with a proven recipe: the baseline, one trial, and the least proof."""
-        return self.hardware + self.baseline + self.trials * self.trial + self.min_proof + _REPORT_SECONDS
+        return self.hardware + self.baseline + self.trials * self.trial + self.min_proof + REPORT_SECONDS
 
     @property
     def least_budget(self) -> float:
@@ -111,7 +83,7 @@ class Plan:
             start_seconds: Until its process has warmed up.
             step_seconds: What a step takes.
         """
-        return min(self.seconds["profile"], start_seconds + _LOOK_SECONDS + _LOOK_STEPS * step_seconds)
+        return min(self.seconds["profile"], start_seconds + LOOK_SECONDS + LOOK_STEPS * step_seconds)
 
     def expected_search(self, trial_seconds: float) -> float:
         """Return the seconds that the search is expected to take: where trials are short, less than it may take.
@@ -119,7 +91,7 @@ class Plan:
         Args:
             trial_seconds: What a trial takes.
         """
-        return min(self.seconds["search"], _TRIALS * trial_seconds)
+        return min(self.seconds["search"], TRIALS * trial_seconds)
 
     @property
     def proof(self) -> float:
@@ -150,7 +122,7 @@ def expected_continuation(spent_seconds: float, trial_seconds: float, most_secon
         trial_seconds: What a trial takes.
         most_seconds: That it may take; below zero if there is no time for it.
     """
-    return max(0.0, min(most_seconds, max(trial_seconds, _CONTINUATION_SHARE * spent_seconds)))
+    return max(0.0, min(most_seconds, max(trial_seconds, CONTINUATION_SHARE * spent_seconds)))
 
 
 def plan_stages(costs: Costs) -> Plan | None:
@@ -171,7 +143,7 @@ def plan_stages(costs: Costs) -> Plan | None:
         "metric": costs.min_evidence,
     }
     wanted: dict[StageName, float] = {
-        "search": _SEARCH_SHARE * costs.budget,
+        "search": SEARCH_SHARE * costs.budget,
         "confirm": costs.pairs * costs.pair,
         "metric": min(costs.evidence, METRIC_SHARE * costs.budget),
     }
@@ -183,8 +155,8 @@ def plan_stages(costs: Costs) -> Plan | None:
         "baseline": costs.baseline,
         "profile": profile,
         **{stage: least[stage] + part * more[stage] for stage in least},
-        "contributions": min(max(0.0, left), _CONTRIBUTIONS_SHARE * costs.budget),
-        "report": _REPORT_SECONDS,
+        "contributions": min(max(0.0, left), CONTRIBUTIONS_SHARE * costs.budget),
+        "report": REPORT_SECONDS,
     }
     return Plan(costs.budget, seconds, costs.min_proof)
 
@@ -192,10 +164,10 @@ def plan_stages(costs: Costs) -> Plan | None:
 def enough_budget(costs: Costs) -> str:
     """Return the budget that would do, as it is typed: `90s`, `6m`, `3h`."""
     seconds = costs.earlier + BUDGET_MARGIN * costs.least_budget
-    if seconds <= _MAX_SECONDS_SHOWN:
+    if seconds <= MAX_SECONDS_SHOWN:
         return f"{10 * math.ceil(seconds / 10)}s"
     minutes = math.ceil(seconds / 60)
-    return f"{minutes}m" if minutes <= _MAX_MINUTES_SHOWN else f"{math.ceil(minutes / 60)}h"
+    return f"{minutes}m" if minutes <= MAX_MINUTES_SHOWN else f"{math.ceil(minutes / 60)}h"
 
 
 def too_small(costs: Costs, why: str) -> str:

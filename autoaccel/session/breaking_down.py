@@ -7,7 +7,7 @@ import functools
 from autoaccel.proof.contributions import Breakdown, Proven, TimeLeft, break_down, expected_seconds
 from autoaccel.records.progress import StageStarted
 from autoaccel.records.trial import Measurement
-from autoaccel.runs.plan import EXPLAINING_SHARE
+from autoaccel.runs.limits import EXPLAINING_SHARE
 from autoaccel.session.candidates import Attempt, ProofState
 
 

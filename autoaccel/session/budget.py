@@ -11,8 +11,7 @@ from autoaccel.proof.proof_time import NO_METRIC, MetricTime, likely_speed_secon
 from autoaccel.records.contender import OPEN
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.settings import Settings
-from autoaccel.runs.least_run import LARGE_SPEEDUP
-from autoaccel.runs.plan import EXPLAINING_SHARE
+from autoaccel.runs.limits import EXPLAINING_SHARE, LARGE_SPEEDUP
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.search.gradient import Proofs
 from autoaccel.search.loop import Search

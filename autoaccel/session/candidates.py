@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from autoaccel.proof.contributions import Breakdown
 from autoaccel.proof.earlier import Earlier
-from autoaccel.proof.evidence import SURE
 from autoaccel.proof.judging import MetricJudge
+from autoaccel.proof.limits import SURE
 from autoaccel.proof.proof import Proof, Prover
 from autoaccel.records.conclusion import Refused
 from autoaccel.records.evidence import MetricPlan
@@ -18,11 +18,10 @@ from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Candidate
 from autoaccel.session.best import FirstProven
 from autoaccel.session.budget import Budget
+from autoaccel.session.limits import MAX_CANDIDATES
 from autoaccel.session.setup import Setup
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import RISKS
-
-MAX_CANDIDATES = 3  # settings that are tried to be proven in one run
 
 
 class Attempt(NamedTuple):

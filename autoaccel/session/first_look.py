@@ -8,16 +8,10 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.runs.least_run import least_costs, least_times, too_slow
 from autoaccel.runs.plan import enough_budget
 from autoaccel.runs.tuning_run import TuningRun
-from autoaccel.statistics.deciding import MIN_PAIRS
+from autoaccel.session.limits import FIRST_LOOK_SHARE, FIRST_LOOK_STARTS
 from autoaccel.units import format_duration
 from autoaccel.workers.describing import LookEndedError, probe_and_describe
 from autoaccel.workers.look_wait import LookWait
-
-_SHARE = 0.25
-"""Of the budget for the look at a script's further steps: where they take longer, a run takes many times as long."""
-
-_STARTS = 3 + 2 * MIN_PAIRS
-"""Processes of the leanest run: the one that is looked at, the baseline, a trial, and the pairs."""
 
 
 def look_wait_of(run: TuningRun) -> LookWait:
@@ -40,7 +34,7 @@ def look_wait_of(run: TuningRun) -> LookWait:
             )
         )
 
-    return LookWait(left, _SHARE * run.request.budget_seconds, left / _STARTS, tell_late)
+    return LookWait(left, FIRST_LOOK_SHARE * run.request.budget_seconds, left / FIRST_LOOK_STARTS, tell_late)
 
 
 def first_look(run: TuningRun, wait: LookWait) -> tuple[Machine, TrainingFacts]:

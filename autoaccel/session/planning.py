@@ -9,9 +9,11 @@ from autoaccel.bench.rounding import may_compare_updates, why_not_by_rounding
 from autoaccel.errors import BudgetSpentError
 from autoaccel.proof.evidence import choose_evidence, is_kept_anyway, training_costs
 from autoaccel.records.space import SearchSpace
-from autoaccel.runs.least_run import LARGE_SPEEDUP, RunTimes, least_times
-from autoaccel.runs.plan import METRIC_SHARE, Costs, plan_stages, too_small
+from autoaccel.runs.least_run import RunTimes, least_times
+from autoaccel.runs.limits import LARGE_SPEEDUP, METRIC_SHARE
+from autoaccel.runs.plan import Costs, plan_stages, too_small
 from autoaccel.runs.tuning_run import TuningRun
+from autoaccel.session.limits import MIN_PROFILED_STEPS, PROFILE_WARMUP_SECONDS, PROFILE_WARMUP_STEPS
 from autoaccel.session.setup import can_win
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import KnobContext, baseline_settings
@@ -22,9 +24,6 @@ from autoaccel.workers.measuring import Measuring
 
 if TYPE_CHECKING:
     from autoaccel.bench.bench import Bench
-
-_PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS = 2.0, 6  # of a profile: what comes first, but at least one step
-_MIN_PROFILED_STEPS = 3.5  # as it is, recorded, which takes half as long again, and with the model watched
 
 
 class Planner:
@@ -151,14 +150,14 @@ class Planner:
             plan = choose_evidence(training, speedup, seconds, request.options, self._may_only_round)
             return plan.seconds(training, speedup) if self._inexact else 0.0
 
-        settling = min(_PROFILE_WARMUP_SECONDS, _PROFILE_WARMUP_STEPS * step_seconds)
+        settling = min(PROFILE_WARMUP_SECONDS, PROFILE_WARMUP_STEPS * step_seconds)
         start_seconds = times.ready_seconds - sum(warmup)
         self._before_profile = start_seconds + warmup[0] + max(step_seconds, settling)
         return Costs(
             budget=request.budget_seconds - earlier,
             hardware=hardware,
             baseline=baseline + times.still_to_come,
-            profile=self._before_profile + _MIN_PROFILED_STEPS * step_seconds,
+            profile=self._before_profile + MIN_PROFILED_STEPS * step_seconds,
             trial=times.trial_seconds,
             pair=times.pair_seconds,
             min_pair=times.min_pair_seconds,

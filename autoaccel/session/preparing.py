@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,11 +28,12 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import unprovable_lines, unprovable_words
 from autoaccel.report.wording import closed_words, inexact_words, left_out_words
 from autoaccel.runs.kept_apart import tell_protection
-from autoaccel.runs.plan import PROFILE_SHARE
+from autoaccel.runs.limits import PROFILE_SHARE
 from autoaccel.runs.script_wishes import with_wishes
 from autoaccel.runs.sharing import StudyAddress, agree_on_diagnosis
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.first_look import first_look, look_wait_of
+from autoaccel.session.limits import UNTRACED_SECONDS, UNTRACED_SHARE, WORTH_TELLING
 from autoaccel.session.planning import Planner
 from autoaccel.session.setup import Setup
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
@@ -42,14 +42,6 @@ from autoaccel.space.room import BATCH_FACTOR, without_room
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, drift_on
 from autoaccel.workers.look_wait import LookWait
 from autoaccel.workers.profiling import ask_profile, profile_task
-
-if TYPE_CHECKING:
-    pass
-
-_UNTRACED_SECONDS = 1.0  # of a profile: steps whose phases are timed,
-_UNTRACED_SHARE = 0.2  # but no more of the time that there is
-
-_WORTH_TELLING = 1.05  # expected of a remedy that no knob is
 
 
 def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = None) -> Setup:
@@ -183,7 +175,7 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
     if not run.clock.left:
         run.tell(Note("no profile is taken: the budget was spent by measuring the baseline"))
         return None
-    task = profile_task(machine, min(_UNTRACED_SECONDS, _UNTRACED_SHARE * seconds), max_seconds=seconds)
+    task = profile_task(machine, min(UNTRACED_SECONDS, UNTRACED_SHARE * seconds), max_seconds=seconds)
     timeout_seconds = run.clock.timeout("the profile was taken", share=2 * PROFILE_SHARE)
     with watch_throttling() as throttling:
         answer = ask_profile(run.starter, task, setup.baseline_settings, timeout_seconds)
@@ -194,6 +186,6 @@ def _diagnose(setup: Setup, watch: Watch, seconds: float) -> Diagnosis | None:
     if words := left_out_words(diagnosis.profile):
         run.tell(Note(f"{words}."))
     for finding in diagnosis.findings:
-        if not finding.knobs and finding.expected_speedup >= _WORTH_TELLING:
+        if not finding.knobs and finding.expected_speedup >= WORTH_TELLING:
             run.tell(Note(f"{finding.title}: at most {finding.bound_speedup:.2f}x faster. {finding.advice}"))
     return diagnosis

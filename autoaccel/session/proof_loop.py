@@ -18,7 +18,6 @@ from autoaccel.runs.sharing import proof_elsewhere
 from autoaccel.search.ranking import Candidate
 from autoaccel.session.breaking_down import break_down_proven
 from autoaccel.session.candidates import (
-    MAX_CANDIDATES,
     Attempt,
     ProofState,
     add_parts,
@@ -31,6 +30,7 @@ from autoaccel.session.candidates import (
     without_harmful,
     worth_proving,
 )
+from autoaccel.session.limits import MAX_CANDIDATES
 from autoaccel.session.proof_results import keep_recipe, left_alone, own_settings_result, proven_result
 from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.session.starting import start_search

@@ -21,11 +21,12 @@ from autoaccel.records.messages import Failure
 from autoaccel.records.progress import Note, StageName
 from autoaccel.records.recipe import OpenProof
 from autoaccel.records.settings import Settings
-from autoaccel.runs.plan import BUDGET_MARGIN, PROOF_MARGIN
+from autoaccel.runs.limits import BUDGET_MARGIN, PROOF_MARGIN
 from autoaccel.search.starts import start_of
 from autoaccel.session.best import Best, FirstProven
 from autoaccel.session.candidates import Attempt, ProofState, left_over, not_begun
 from autoaccel.session.concluding import keep
+from autoaccel.session.limits import EVEN_CHANCE
 from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.space.knobs import compiles
 from autoaccel.statistics.comparison import PROCESS_DEVIATION
@@ -34,8 +35,6 @@ from autoaccel.statistics.disturbance import TOO_DISTURBED
 from autoaccel.statistics.runs import CompileSeconds
 
 _MEASURED_ANEW: tuple[StageName, ...] = ("hardware", "baseline")  # by each part of a resumed run
-
-_EVEN = 0.5  # chance of a proof below which it is its size that keeps what was found from one
 
 
 def left_alone(setup: Setup) -> SearchResult | None:
@@ -114,7 +113,7 @@ def _why_kept(state: ProofState) -> KeptBecause:
     if state.refused is not None:
         return state.refused
     if search.best is not None:  # whose proof was not even begun
-        if chance_of_proof(search.fastest_speedup, run.drift) < _EVEN:
+        if chance_of_proof(search.fastest_speedup, run.drift) < EVEN_CHANCE:
             return TooSmall(search.fastest_speedup, math.exp(provable_log(run.drift) + PROCESS_DEVIATION))
         return NotWorthProving(search.saving_seconds, run.request.options.trainings)
     if not search.trials and search.stop == "nothing pays":

@@ -19,17 +19,12 @@ from autoaccel.records.trial import Measurement, Trial
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.best import Best
+from autoaccel.session.limits import HOPED_SPEEDUP, MIN_RUN_SPEEDUP
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.deciding import MIN_PAIRS
 
 if TYPE_CHECKING:
     from autoaccel.search.study import SearchStudy
-
-MIN_RUN_SPEEDUP = 1.05
-"""A run that could not become this much faster if its steps took no time at all is left alone."""
-
-HOPED_SPEEDUP = 3.0
-"""What a search may hope for before it has begun: two of the 15 trainings of benchmarks/studies/unseen gained more."""
 
 
 def can_win(overhead_seconds: float, total_seconds: float) -> bool:

@@ -28,8 +28,7 @@ import msgspec
 
 from autoaccel.bench.rounding import judge_rounding
 from autoaccel.commands.checking import train_pair
-from autoaccel.proof.evidence import MAX_TIMES
-from autoaccel.proof.judging import RESUMED
+from autoaccel.proof.limits import MAX_TIMES, RESUMED
 from autoaccel.proof.metric import MetricProof, UpdateSource
 from autoaccel.records.accuracy import MetricEvidence
 from autoaccel.records.evidence import MetricPlan

@@ -10,14 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from autoaccel.bench.rounding import (
-    LATER_POINTS,
-    POINTS,
-    NotByRounding,
-    judge_rounding,
-    update_steps,
-    why_not_by_rounding,
-)
+from autoaccel.bench.limits import LATER_POINTS, POINTS
+from autoaccel.bench.rounding import NotByRounding, judge_rounding, update_steps, why_not_by_rounding
 from autoaccel.records.knob import Risk
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore

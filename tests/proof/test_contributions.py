@@ -8,16 +8,8 @@ import random
 import pytest
 
 from autoaccel.bench.bench import FreshPair, Reference
-from autoaccel.proof.contributions import (
-    MAX_PAIRS_EACH,
-    MIN_PAIRS_EACH,
-    Breakdown,
-    Predictor,
-    Proven,
-    TimeLeft,
-    break_down,
-    expected_seconds,
-)
+from autoaccel.proof.contributions import Breakdown, Predictor, Proven, TimeLeft, break_down, expected_seconds
+from autoaccel.proof.limits import MAX_PAIRS_EACH, MIN_PAIRS_EACH
 from autoaccel.records.messages import Failure, Turn
 from autoaccel.records.progress import ignore
 from autoaccel.records.settings import Settings

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from autoaccel.bench.rounding import UPDATE_STEPS
-from autoaccel.proof.evidence import MIN_SHARE, choose_evidence
+from autoaccel.proof.evidence import choose_evidence
+from autoaccel.proof.limits import MIN_SHARE
 from autoaccel.proof.metric import MetricProof
 from autoaccel.records.evidence import MetricPlan, TrainingCosts
 from autoaccel.records.options import TuneOptions

@@ -10,8 +10,9 @@ from typing import cast
 import msgspec
 import pytest
 
+from autoaccel.bench.limits import LATER_POINTS, POINTS
 from autoaccel.bench.live_bench import LiveBench
-from autoaccel.bench.rounding import LATER_POINTS, POINTS, UPDATE_STEPS, recorded_steps
+from autoaccel.bench.rounding import UPDATE_STEPS, recorded_steps
 from autoaccel.proof import judging
 from autoaccel.proof.earlier import Earlier
 from autoaccel.proof.judging import MetricJudge
@@ -32,7 +33,7 @@ from autoaccel.records.trial import Measurement
 from autoaccel.records.workload import BuildFunction, TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
 from autoaccel.runs.clock import BudgetClock
-from autoaccel.runs.plan import METRIC_SHARE
+from autoaccel.runs.limits import METRIC_SHARE
 from autoaccel.runs.run_folder import RunFolder
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.space.change import Change

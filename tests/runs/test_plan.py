@@ -9,15 +9,8 @@ import pytest
 
 from autoaccel.records.progress import StageName
 from autoaccel.runs.clock import Stages
-from autoaccel.runs.plan import (
-    PROFILE_SHARE,
-    Costs,
-    Plan,
-    enough_budget,
-    expected_continuation,
-    plan_stages,
-    too_small,
-)
+from autoaccel.runs.limits import PROFILE_SHARE
+from autoaccel.runs.plan import Costs, Plan, enough_budget, expected_continuation, plan_stages, too_small
 from autoaccel.units import parse_duration
 
 STEPS = (0.02, 0.3, 2.0, 5.0)

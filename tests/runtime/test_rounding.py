@@ -12,7 +12,8 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import Dataset, TensorDataset
 
-from autoaccel.bench.rounding import BATCHES, POINTS, UPDATE_STEPS
+from autoaccel.bench.limits import BATCHES, POINTS
+from autoaccel.bench.rounding import UPDATE_STEPS
 from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import Failure
 from autoaccel.records.rounding import RoundingEvidence, UpdatesCompared, UpdatesRecorded

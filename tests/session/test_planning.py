@@ -18,7 +18,8 @@ from autoaccel.records.request import Request
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import BuildFunction
 from autoaccel.runs.clock import BudgetClock
-from autoaccel.runs.plan import BUDGET_MARGIN, Plan
+from autoaccel.runs.limits import BUDGET_MARGIN
+from autoaccel.runs.plan import Plan
 from autoaccel.runs.run_folder import RunFolder
 from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.planning import Planner

@@ -24,7 +24,7 @@ import msgspec
 import torch
 
 from autoaccel import Training
-from autoaccel.bench.rounding import BATCHES, LATER_POINTS, POINTS
+from autoaccel.bench.limits import BATCHES, LATER_POINTS, POINTS
 from autoaccel.records.rounding import RoundingEvidence, UpdatesCompared, UpdatesRecorded
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from autoaccel.bench.rounding import BATCHES, POINTS
+from autoaccel.bench.limits import BATCHES, POINTS
 from autoaccel.records.machine import Machine
 from autoaccel.records.messages import Failure
 from autoaccel.records.rounding import CompareUpdates, RecordUpdates, UpdatesCompared, UpdatesRecorded
