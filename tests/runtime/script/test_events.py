@@ -27,7 +27,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 def told(source: str, header: str = HEADER) -> list[str]:
     code = header + textwrap.dedent(source)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
