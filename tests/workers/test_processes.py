@@ -62,7 +62,7 @@ def test_a_script_is_told_its_arguments_and_has_a_view_unless_it_works_in_place(
 
 def test_a_probe_runs_nothing_of_a_script(script: Script, run: Path, function_server: SharedServer) -> None:
     with WorkerStarter(run, script) as starter:
-        answer = function_server.serve(starter).ask(Probe(), {}, "probe", Probed, 60.0)
+        answer = function_server.serve(starter).ask(Probe(), {}, "probe", Probed, 300.0)
         assert isinstance(answer, Probed)
         assert starter.written == [] and "it was run" not in (run / "logs" / "probe.log").read_text()
 
