@@ -17,6 +17,7 @@ from autoaccel.records.machine import Cpu, Machine, ProcessLimits, TorchFacts
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.space.knobs import KnobContext
 from tests.samples import FACTS
+from tests.shared_servers import SharedServer
 
 os.environ.setdefault("AUTOACCEL_SIDE_BY_SIDE", "1")  # several tests measure at once
 
@@ -69,6 +70,26 @@ def vary() -> Callable[..., KnobContext]:
         )
 
     return varied
+
+
+@pytest.fixture(scope="session")
+def function_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServer]:
+    """What forks the workers of functions, for tests that are not about how a worker comes to be."""
+    server = SharedServer(tmp_path_factory.mktemp("functions") / "log", ("autoaccel.runtime.tasks",))
+    yield server
+    server.end()
+
+
+@pytest.fixture(scope="session")
+def script_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServer]:
+    """What forks the workers of scripts that work in place, for tests of what is seen and measured of a script.
+
+    Such a script finds torch imported, as one that a site's customization imports it for does, and runs on one thread.
+    """
+    log = tmp_path_factory.mktemp("scripts") / "log"
+    server = SharedServer(log, ("tests.runtime.script.forked",), OMP_NUM_THREADS="1")
+    yield server
+    server.end()
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def test_what_is_believed_wrongly_is_told_and_nothing_else() -> None:
 def test_a_script_is_counted_under_plain_python(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     subprocess.run(
-        [sys.executable, counting.__file__, "counts.json", "60", "train.py"], cwd=tmp_path, check=True, timeout=120
+        [sys.executable, counting.__file__, "counts.json", "60", "train.py"], cwd=tmp_path, check=True, timeout=300
     )
     counted = json.loads((tmp_path / "counts.json").read_text())
     assert counted["ended"] == "exit code 3"

@@ -23,7 +23,7 @@ def run_broken(folder: Path, module: str, name: str, *arguments: str) -> subproc
     program = BREAK.format(module=module, name=name, arguments=arguments)
     environment = {**os.environ, "TMPDIR": str(folder)}
     return subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
     )
 
 

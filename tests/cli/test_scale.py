@@ -13,7 +13,7 @@ import pytest
 def scale(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the command as a user does, in a process of its own."""
     command = [sys.executable, "-m", "autoaccel", "scale", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def test_measured_and_predicted_ranks_are_told_apart(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _MOUNTS = subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", 
 may_mount = pytest.mark.skipif(_MOUNTS.returncode != 0, reason="this user may not mount")
 
 
-def shell(line: str, cwd: Path, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
+def shell(line: str, cwd: Path, seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, cwd=cwd, timeout=seconds
     )

@@ -37,7 +37,7 @@ def test_a_draft_holds_the_scripts_own_lines(tmp_path: Path) -> None:
     marked = "    # TODO: train_data, args, test_data must be made first, as digits.py does.\n"
     path.write_text(draft.replace(marked, f"{made}    train_data, test_data = load_data()\n"))
     checks = "import digits_build; found = digits_build.build(); print(type(found).__name__, found.epochs)"
-    done = subprocess.run([sys.executable, "-c", checks], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", checks], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.returncode) == ("Training 1\n", 0), done.stderr
 
 
@@ -118,7 +118,7 @@ print(found.clip, found.scheduler_interval, found.epochs, type(found.loss).__nam
 scheduler = found.scheduler(found.make_optimizer(found.model))
 print(type(scheduler).__name__, [type(one).__name__ for one in scheduler._schedulers])
 """
-    done = subprocess.run([sys.executable, "-c", checks], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", checks], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines() == [
         "Clip(norm=1.0, value=None) step 2 CrossEntropyLoss",
         "SequentialLR ['LinearLR', 'CosineAnnealingLR']",

@@ -201,7 +201,7 @@ def test_a_rank_ends_with_a_launcher_that_is_killed(write_model: WriteModel, wri
     launcher = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **variables, **rendezvous})
     try:
         family: list[psutil.Process] = []
-        for _ in range(600):
+        for _ in range(3000):
             family = psutil.Process(launcher.pid).children(recursive=True)
             if len(family) == 3:  # the rank, the keeper of its worker, and the worker
                 break
@@ -210,7 +210,7 @@ def test_a_rank_ends_with_a_launcher_that_is_killed(write_model: WriteModel, wri
     finally:
         launcher.kill()
         launcher.wait()
-    _, alive = psutil.wait_procs(family, timeout=30)
+    _, alive = psutil.wait_procs(family, timeout=300)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 

@@ -18,6 +18,7 @@ from autoaccel.space.knobs import KnobContext, baseline_settings
 from autoaccel.workers.starter import WorkerStarter
 from tests.exactness.mechanisms import ALIKE, CHANGES, Mechanism, draw
 from tests.runtime.script.asking import describe
+from tests.shared_servers import SharedServer
 from tests.this_machine import probe_machine
 
 BECOME = (
@@ -32,7 +33,7 @@ Describe = Callable[[Mechanism, int], tuple[TrainingFacts, Settings]]
 
 
 @pytest.fixture
-def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Describe:
+def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script_server: SharedServer) -> Describe:
     """Return a function that makes a script of a mechanism; it returns what is seen of it, and its own settings."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
@@ -41,8 +42,9 @@ def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Describe:
         for folder in (own, run):
             folder.mkdir(exist_ok=True)
         (own / "train.py").write_text(draw(mechanism, seed))
-        with WorkerStarter(run, Script(str(own / "train.py"), "train.py", str(own), "0" * 64, ())) as starter:
-            facts = describe(starter)
+        script = Script(str(own / "train.py"), "train.py", str(own), "0" * 64, ())
+        with WorkerStarter(run, script, in_place=True) as starter:
+            facts = describe(script_server.serve(starter))
             assert isinstance(facts, TrainingFacts), facts
             return facts, baseline_settings(KnobContext(probe_machine(starter), facts))
 
@@ -51,7 +53,7 @@ def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Describe:
 
 def _losses(command: list[str], folder: Path) -> list[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=True)
     return [line for line in done.stdout.splitlines() if line.startswith("loss ")]
 
 

@@ -233,7 +233,7 @@ def test_an_mpirun_that_is_not_open_mpi_s_is_told(asked, tmp_path: Path, monkeyp
 def autoaccel(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command as a user does, in a process of its own."""
     command = [sys.executable, "-m", "autoaccel", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=240)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
 
 
 @pytest.mark.parametrize("options", [(), ("--with", "slurm"), ("--with", "mpirun", "--hosts", "a,b")])

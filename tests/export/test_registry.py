@@ -113,7 +113,7 @@ def test_a_package_s_target_is_launched(
 
     def launch(*options: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "autoaccel", "launch", recipe, write_model(), "--with", "planets", *options]
-        return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120)
+        return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=300)
 
     shown = launch("--dry-run")
     assert (shown.returncode, shown.stdout) == (0, "2 ranks\n"), shown.stderr

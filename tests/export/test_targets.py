@@ -183,7 +183,7 @@ os.write(1, (found and encode(found) or b"null") + b"\\n")
 def ranks_told(command: Sequence[str], environment: dict[str, str] | None = None) -> list[dict[str, object]]:
     """Return the ranks that a launcher's command printed."""
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env={**os.environ, **(environment or {})}
+        command, capture_output=True, text=True, timeout=300, env={**os.environ, **(environment or {})}
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith(("{", "null"))]
@@ -272,6 +272,6 @@ def test_interrupted_nothing_of_a_job_goes_on_however_stubborn(tmp_path: Path, r
             time.sleep(0.05)
         pids = [int(file.read_text()) for file in files]
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
+        process.wait(timeout=300)
     assert process.returncode not in (0, None)
     assert [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"] == []

@@ -54,7 +54,7 @@ def run_with_bash(script: str, folder: Path) -> list[list[str]]:
     """Return the words of each command that a script would start; the commands are stubs that keep what they get."""
     kept = folder.parent / "kept"
     kept.unlink(missing_ok=True)
-    done = subprocess.run(["bash"], input=script.encode(), cwd=folder, capture_output=True, timeout=60,
+    done = subprocess.run(["bash"], input=script.encode(), cwd=folder, capture_output=True, timeout=300,
                           env={"PATH": f"{folder.parent / 'stubs'}:/usr/bin:/bin", "KEPT": str(kept),
                                "SLURM_ARRAY_JOB_ID": "42", "SLURM_ARRAY_TASK_ID": "3"})  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -183,14 +183,14 @@ def test_of_four_workers_one_is_killed_and_nothing_is_lost_or_run_twice(storage:
     workers = [context.Process(target=work, args=(storage, number, results)) for number in range(4)]
     doomed, *survivors = workers
     doomed.start()
-    assert results.get(timeout=120) == "measuring"
+    assert results.get(timeout=300) == "measuring"
     for worker in survivors:
         worker.start()
     study = optuna.create_study(storage=open_storage(storage), study_name="study", load_if_exists=True)
     while len(claims_in(study)) < 3:
         time.sleep(0.05)
     doomed.kill()
-    found = {number: rest for number, *rest in (results.get(timeout=120) for _ in survivors)}
+    found = {number: rest for number, *rest in (results.get(timeout=300) for _ in survivors)}
     for worker in workers:
         worker.join(60)
     assert [worker.exitcode for worker in workers] == [-signal.SIGKILL, 0, 0, 0]

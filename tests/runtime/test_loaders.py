@@ -153,4 +153,4 @@ for generator in (False, True):
 
 def test_a_loader_draws_as_the_users_own_whether_workers_stay_or_not() -> None:
     """The order of a shuffled loader, and every other number, was another from the second epoch on."""
-    subprocess.run([sys.executable, "-c", DRAWS], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", DRAWS], check=True, timeout=300)

@@ -207,7 +207,9 @@ def test_whoever_makes_the_steps_the_tuner_sees_the_same(run: MakeSteps) -> None
 def test_what_the_tuner_does_between_turns_is_in_no_step(run: MakeSteps) -> None:
     line = Written(ORDERS)
     line.waits_seconds = 0.3
+    began = time.perf_counter()
     run(line, WARM, {}, nothing)
+    whole_seconds = time.perf_counter() - began
     _, ready, *turns = line.answers
     assert isinstance(ready, Ready)
     seconds = list(ready.warmup_step_seconds)
@@ -215,16 +217,26 @@ def test_what_the_tuner_does_between_turns_is_in_no_step(run: MakeSteps) -> None
         assert isinstance(turn, Turn)
         seconds += turn.step_seconds
     assert len(seconds) == 11
-    assert max(seconds) < 0.3
+    # All but the steps took the rest, however long a busy machine has held up any of them.
+    waited = sum(what == "waits" for _, what in line.events)
+    assert sum(seconds) <= whole_seconds - waited * line.waits_seconds
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_turn_lasts_as_long_as_it_is_asked_to(run: MakeSteps) -> None:
     line = Written([WarmUp(), GiveTurn(0.2, min_steps=1, uncounted_steps=0)])
-    run(line, WARM, {}, lambda: time.sleep(0.01))
+    begun: list[float] = []
+
+    def step() -> None:
+        begun.append(time.perf_counter())
+        time.sleep(0.01)
+
+    run(line, WARM, {}, step)
+    ended = time.perf_counter()
     turn = line.answers[-1]
     assert isinstance(turn, Turn)
-    assert 2 <= len(turn.step_seconds) <= 20
+    assert sum(turn.step_seconds[:-1]) < 0.2  # so it was not too long before the last step, however long that took
+    assert ended - begun[-len(turn.step_seconds)] > 0.19
 
 
 @pytest.mark.parametrize("run", RUNS)

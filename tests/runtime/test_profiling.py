@@ -141,7 +141,7 @@ def test_a_trace_is_written_and_says_where_memory_is_highest(make_loop: MakeLoop
     assert {operator.name: operator.calls_per_step for operator in found.operators}["aten::addmm"] == 2
 
 
-@pytest.mark.parametrize(("max_seconds", "operators", "recorded"), [(2.0, 100, 1 + 1 + 3), (0.03, 5_000, 1)])
+@pytest.mark.parametrize(("max_seconds", "operators", "recorded"), [(60.0, 100, 1 + 1 + 3), (0.03, 5_000, 1)])
 def test_a_step_of_very_many_operators_is_recorded_alone(
     make_loop: MakeLoop, monkeypatch: pytest.MonkeyPatch, max_seconds: float, operators: int, recorded: int
 ) -> None:

@@ -98,7 +98,7 @@ def test_a_second_tune_in_the_folder_is_refused_at_once(write_model: WriteModel,
     def second(output: str, passed: float) -> bool:
         for more in (["--resume"], []):
             command = [sys.executable, "-m", "autoaccel", "tune", "model.py", "--output", "my run", *more]
-            refused.append(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120))
+            refused.append(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300))
         return True
 
     run_part(begin(write_model, tmp_path, "10m"), tmp_path, ENVIRONMENT, second)

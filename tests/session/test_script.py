@@ -96,7 +96,9 @@ def test_a_file_with_nothing_to_measure_is_declined(tmp_path: Path) -> None:
 def test_a_script_is_tuned_and_run_with_its_recipe(tmp_path: Path) -> None:
     shutil.copy(ROOT / "tests" / "scripts" / "slow_loader.py", tmp_path / "train.py")
     (tmp_path / "workers.toml").write_text('title = "workers only"\n[knobs]\n"loader.workers" = [0, 2]\n')
-    done = autoaccel(tmp_path, "tune", "train.py", "--budget", "4m", "--space", "workers.toml", "--", "--epochs", "400")
+    # Far more than it takes: beside other tests each process may take half a minute to start.
+    budget = ("--budget", "20m")
+    done = autoaccel(tmp_path, "tune", "train.py", *budget, "--space", "workers.toml", "--", "--epochs", "400")
     assert done.returncode == 0, done.stdout + done.stderr
     recipe = read_recipe(tmp_path / "autoaccel-runs" / "train-1" / "recipe.json")
     assert recipe.settings["loader.workers"] == 2

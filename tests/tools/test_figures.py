@@ -12,17 +12,27 @@ ROOT = Path(__file__).parents[2]
 LABEL = "class names defined in more than one module"
 
 
-def shared_names(root: Path) -> list[str]:
+def figures_of(root: Path) -> list[tuple[str, str]]:
+    """Return what the tool prints of a checkout: labels, and what it has found."""
+    return list(runpy.run_path(str(ROOT / "tools" / "figures.py"))["figures"](root))
+
+
+@pytest.fixture(scope="module")
+def figures_here() -> list[tuple[str, str]]:
+    """This checkout's, which take seconds."""
+    return figures_of(ROOT)
+
+
+def shared_names(told: list[tuple[str, str]]) -> list[str]:
     """Return what the tool prints of the names that a checkout defines more than once: how many, then each."""
-    told = list(runpy.run_path(str(ROOT / "tools" / "figures.py"))["figures"](root))
     start = [label for label, _ in told].index(LABEL)
     rest = [label for label, _ in told[start + 1 :]]
     end = next((number for number, label in enumerate(rest) if label), len(rest))
     return [value for _, value in told[start : start + 1 + end]]
 
 
-def test_each_class_name_means_one_thing() -> None:
-    assert shared_names(ROOT) == ["0"]
+def test_each_class_name_means_one_thing(figures_here: list[tuple[str, str]]) -> None:
+    assert shared_names(figures_here) == ["0"]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +49,7 @@ def test_a_name_of_two_modules_is_told_with_its_modules(tmp_path: Path, second: 
     (package / "inner").mkdir(parents=True)
     (package / "first.py").write_text("def ask(limit):\n    return limit\n\n\nclass Limits: ...\n")
     (package / "inner" / "second.py").write_text(second)
-    assert shared_names(tmp_path) == told
+    assert shared_names(figures_of(tmp_path)) == told
 
 
 def test_what_a_reader_meets_is_counted(tmp_path: Path) -> None:
@@ -65,7 +75,7 @@ def test_what_a_reader_meets_is_counted(tmp_path: Path) -> None:
     (tmp_path / "autoaccel" / "inner").mkdir()
     (tmp_path / "autoaccel" / "inner" / "__init__.py").write_text("from autoaccel.inner.deep import Deep\n")
     (tmp_path / "autoaccel" / "inner" / "deep.py").write_text("class Deep:\n    ...\n")
-    told = dict(runpy.run_path(str(ROOT / "tools" / "figures.py"))["figures"](tmp_path))
+    told = dict(figures_of(tmp_path))
     assert told["names of ours from tune() downwards"] == "3"  # search, Bench and Deep, but not a variable's name
     assert told["classes"] == "3" and told["constants of modules"] == "3"
     assert told["is it a script, outside of the port"] == "4 times in 2 modules"
@@ -90,11 +100,9 @@ def test_what_names_ranks_is_known_by_its_words(text: str, names: bool) -> None:
     assert runpy.run_path(str(ROOT / "tools" / "figures.py"))["names_ranks"](ast.parse(text)) == names
 
 
-def test_ranks_are_named_where_they_are_started_declared_and_written_alone() -> None:
-    told = dict(runpy.run_path(str(ROOT / "tools" / "figures.py"))["figures"](ROOT))
-    assert int(told["modules that name ranks elsewhere"]) <= 10
+def test_ranks_are_named_where_they_are_started_declared_and_written_alone(figures_here: list[tuple[str, str]]) -> None:
+    assert int(dict(figures_here)["modules that name ranks elsewhere"]) <= 10
 
 
-def test_nothing_but_the_port_asks_whether_a_training_is_a_script() -> None:
-    told = dict(runpy.run_path(str(ROOT / "tools" / "figures.py"))["figures"](ROOT))
-    assert told["is it a script, outside of the port"] == "0 times in 0 modules"
+def test_nothing_but_the_port_asks_whether_a_training_is_a_script(figures_here: list[tuple[str, str]]) -> None:
+    assert dict(figures_here)["is it a script, outside of the port"] == "0 times in 0 modules"

@@ -21,9 +21,10 @@ from autoaccel.workers.group import WorkerGroup
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
 from tests.cases import rest_is_long
+from tests.shared_servers import SharedServer
 
 WriteModel = Callable[..., Path]
-SECONDS = 120.0
+SECONDS = 300.0
 
 SGD = """
 def build_sgd():
@@ -34,16 +35,17 @@ def build_sgd():
 
 
 @pytest.fixture
-def starter_for(tmp_path: Path, machine: Machine) -> Iterator[Callable[..., WorkerStarter]]:
+def starter_for(
+    tmp_path: Path, machine: Machine, function_server: SharedServer
+) -> Iterator[Callable[..., WorkerStarter]]:
     """Return a function that gives the starter for a model file and an entry; all its workers are killed in the end."""
     starters: list[WorkerStarter] = []
 
     def start(model: Path, entry: str = "build") -> WorkerStarter:
         folder = tmp_path / "a run"  # with a space
         folder.mkdir(exist_ok=True)
-        starters.append(
-            WorkerStarter(folder, find_workload(f"{model}:{entry}")).at(KnobContext(_on_this_computer(machine)))
-        )
+        starter = function_server.serve(WorkerStarter(folder, find_workload(f"{model}:{entry}")))
+        starters.append(starter.at(KnobContext(_on_this_computer(machine))))
         return starters[-1]
 
     yield start

@@ -119,7 +119,7 @@ def test_the_process_dies_with_its_keeper(folder: Path) -> None:
     assert keeper is not None
     keeper.kill()
     assert kept.wait(30.0) == -signal.SIGKILL
-    assert wait_for(lambda: not living([kept.pid or 0]), 10.0)
+    assert wait_for(lambda: not living([kept.pid or 0]))
     kept.end(5.0)
 
 
@@ -154,7 +154,7 @@ def test_all_are_gone_after_their_tuner_was_killed(folder: Path, state: str) -> 
 
 def test_a_tuner_whose_own_child_lives_on_is_noticed_too(folder: Path) -> None:
     """A program that calls autotune() may have forked: its child holds the line to the keeper open."""
-    program = TUNER.replace("print(", "os.fork() or (time.sleep(20), os._exit(0)); print(")
+    program = TUNER.replace("print(", "os.fork() or (time.sleep(600), os._exit(0)); print(")
     command = [sys.executable, "-c", program, FAMILY, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tuner:
         assert tuner.stdout is not None
@@ -162,7 +162,7 @@ def test_a_tuner_whose_own_child_lives_on_is_noticed_too(folder: Path) -> None:
         assert wait_for(lambda: len(living(numbers(folder))) == 4)
         others = psutil.Process(tuner.pid).children()
         tuner.kill()
-        assert wait_for(lambda: not living(numbers(folder)), 15.0)
+        assert wait_for(lambda: not living(numbers(folder)))
         for process in living([other.pid for other in others]):
             process.kill()
 
@@ -284,14 +284,14 @@ def test_a_log_stays_small_while_it_is_written(tmp_path: Path) -> None:
     log = tmp_path / "log"
     kept = start_program([sys.executable, "-c", ENDLESS], log, os.environ, str(tmp_path), "")
     assert wait_for(lambda: log.exists() and b"bytes omitted" in log.read_bytes()[:100])
-    sizes = []
-    for _ in range(50):
-        time.sleep(0.05)
-        sizes.append(log.stat().st_size)
+    process = psutil.Process(kept.pid)
+    for _ in range(3):  # how often it is cut off, and how much is written until then, other programs decide
+        written = process.io_counters().write_chars + (256 << 20)
+        assert wait_for(lambda written=written: process.io_counters().write_chars > written)  # type: ignore[misc]
+        assert wait_for(lambda: log.stat().st_size < 64 << 20)
     kept.signal(signal.SIGSTOP)
     assert wait_for(lambda: log.stat().st_size <= 8 << 20)
     assert kept.end(30.0)
-    assert sum(size < 64 << 20 for size in sizes) > 25  # hundreds of megabytes were printed meanwhile
     _, *lines = log.read_bytes().splitlines()
     assert len(lines) > 1000
     assert sum(line != b"x" * 99 for line in lines) <= 3  # where its beginning was cut off, the last times
@@ -301,8 +301,9 @@ def test_the_last_words_stay(tmp_path: Path) -> None:
     code = "import os; os.write(1, b'x' * (20 << 20)); os.write(2, b'the reason'); import time; time.sleep(600)"
     log = tmp_path / "log"
     kept = start_program([sys.executable, "-c", code], log, os.environ, str(tmp_path), "")
-    assert wait_for(lambda: log.exists() and b"bytes omitted" in log.read_bytes()[:100])
-    assert wait_for(lambda: log.read_bytes().endswith(b"the reason")) and log.stat().st_size < 2 << 20
+    # It may be cut off again when the reason is there.
+    assert wait_for(lambda: log.exists() and log.stat().st_size < 2 << 20 and log.read_bytes().endswith(b"the reason"))
+    assert b"bytes omitted" in log.read_bytes()[:100]
     assert kept.end(30.0)
 
 

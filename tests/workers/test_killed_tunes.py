@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
-GONE_SECONDS = 20.0  # on an idle computer a fraction of a second
+GONE_SECONDS = 60.0  # on an idle computer a fraction of a second
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from autoaccel.records.messages import Describe, Probe, Probed, WorkerSpec
 from autoaccel.records.workload import BuildFunction, PickledFunction, Script
 from autoaccel.workers.processes import OUR_PROCESSES, processes_of
 from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
+from tests.shared_servers import SharedServer
 
 FUNCTION = BuildFunction("/model.py", "build", "0" * 64)
 
@@ -59,9 +60,9 @@ def test_a_script_is_told_its_arguments_and_has_a_view_unless_it_works_in_place(
     assert not any(folder.exists() for folder in apart.folders())
 
 
-def test_a_probe_runs_nothing_of_a_script(script: Script, run: Path) -> None:
+def test_a_probe_runs_nothing_of_a_script(script: Script, run: Path, function_server: SharedServer) -> None:
     with WorkerStarter(run, script) as starter:
-        answer = starter.ask(Probe(), {}, "probe", Probed, 60.0)
+        answer = function_server.serve(starter).ask(Probe(), {}, "probe", Probed, 300.0)
         assert isinstance(answer, Probed)
         assert starter.written == [] and "it was run" not in (run / "logs" / "probe.log").read_text()
 

@@ -11,6 +11,7 @@ from autoaccel.records.messages import Failure, Profiled, TakeProfile
 from autoaccel.runs.workloads import find_workload
 from autoaccel.workers.profiling import ask_profile
 from autoaccel.workers.starter import WorkerStarter
+from tests.shared_servers import SharedServer
 
 WriteModel = Callable[..., Path]
 
@@ -27,15 +28,15 @@ def dying(output, target):
 """
 
 
-def asked(model: Path) -> Profiled | Failure:
+def asked(model: Path, server: SharedServer) -> Profiled | Failure:
     with WorkerStarter(model.parent, find_workload(str(model))) as starter:
-        return ask_profile(starter, TakeProfile(seconds=0.2), {}, timeout_seconds=120.0)
+        return ask_profile(server.serve(starter), TakeProfile(seconds=0.2), {}, timeout_seconds=120.0)
 
 
 @pytest.mark.long
 @pytest.mark.end_to_end
-def test_what_was_found_before_a_crash_is_kept(write_model: WriteModel) -> None:
-    found = asked(write_model(DYING.format(condition="len(target) > 4")))
+def test_what_was_found_before_a_crash_is_kept(write_model: WriteModel, function_server: SharedServer) -> None:
+    found = asked(write_model(DYING.format(condition="len(target) > 4")), function_server)
     assert isinstance(found, Profiled)
     assert found.profile.operators and found.conditions is not None and found.measuring == ""
     assert list(found.profile.failed) == ["steps on larger batches"]
@@ -43,7 +44,7 @@ def test_what_was_found_before_a_crash_is_kept(write_model: WriteModel) -> None:
 
 
 @pytest.mark.end_to_end
-def test_a_process_that_shows_nothing_is_a_failure(write_model: WriteModel) -> None:
-    found = asked(write_model(DYING.format(condition="torch._C._autograd._profiler_enabled()")))
+def test_a_process_that_shows_nothing_is_a_failure(write_model: WriteModel, function_server: SharedServer) -> None:
+    found = asked(write_model(DYING.format(condition="torch._C._autograd._profiler_enabled()")), function_server)
     assert isinstance(found, Failure)
     assert found.kind in ("crashed", "memory")

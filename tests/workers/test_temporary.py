@@ -199,7 +199,7 @@ def test_what_workers_put_aside_is_in_it_and_sockets_have_room(
         (tmp_path / "run").mkdir()
         with WorkerStarter(tmp_path / "run", find_workload(str(write_model(SHARES_A_SOCKET)))) as starter:
             worker = starter.start(Describe(), {}, "describe", fresh=fresh)
-            assert isinstance(worker.receive(60.0), Described)
+            assert isinstance(worker.receive(300.0), Described)
             worker.close()
             told, sockets = (tmp_path / "run" / "logs" / "describe.log").read_text().split()
             assert len(told) == MAX_TMPDIR_BYTES - 4

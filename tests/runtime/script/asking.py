@@ -10,7 +10,7 @@ from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
 from tests.this_machine import probe_machine
 
-SECONDS = 120.0
+SECONDS = 300.0
 
 
 def describe(starter: WorkerStarter) -> TrainingFacts | Failure:

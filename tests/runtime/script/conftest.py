@@ -11,6 +11,7 @@ import pytest
 
 from autoaccel.records.workload import Script
 from autoaccel.workers.starter import WorkerStarter
+from tests.shared_servers import SharedServer
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -48,3 +49,11 @@ def starter_of(tmp_path: Path) -> Iterator[Callable[..., WorkerStarter]]:
     yield start
     for starter in started:
         starter.__exit__()
+
+
+@pytest.fixture
+def forking_starter_of(
+    starter_of: Callable[..., WorkerStarter], script_server: SharedServer
+) -> Callable[[Script], WorkerStarter]:
+    """Return a function that gives a starter whose workers find torch imported, and work on the script's own files."""
+    return lambda script: script_server.serve(starter_of(script, in_place=True))

@@ -24,7 +24,7 @@ RUN_MODULE = (
 def run(code: list[str], folder: Path, given: str = "") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     return subprocess.run(
-        [sys.executable, *code], cwd=folder, env=environment, input=given, capture_output=True, text=True, timeout=60
+        [sys.executable, *code], cwd=folder, env=environment, input=given, capture_output=True, text=True, timeout=300
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -25,14 +27,41 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
 
 
-def told(source: str, header: str = HEADER) -> list[str]:
-    code = header + textwrap.dedent(source)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+FORKS = """
+import json, os, sys, traceback
+import torch._dynamo  # as an optimizer's constructor does
+
+for line in sys.stdin:
+    if os.fork() == 0:
+        try:
+            exec(json.loads(line), {"__name__": "__main__"})
+        except BaseException:
+            traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+    print("END", flush=True)
+"""
+Tell = Callable[[str], list[str]]
 
 
-def test_an_update_that_a_scaler_skips_is_one_and_the_loss_is_that_before_scaling() -> None:
+@pytest.fixture(scope="module")
+def told() -> Iterator[Tell]:
+    """Return a function that runs a source in a process that finds torch imported, and returns what that prints."""
+    command = [sys.executable, "-c", FORKS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
+        assert forks.stdin is not None and forks.stdout is not None
+        given, said = forks.stdin, forks.stdout
+
+        def tell(source: str) -> list[str]:
+            print(json.dumps(HEADER + textwrap.dedent(source)), file=given, flush=True)
+            return list(iter(lambda: said.readline().rstrip("\n"), "END"))
+
+        yield tell
+        given.close()
+
+
+def test_an_update_that_a_scaler_skips_is_one_and_the_loss_is_that_before_scaling(told: Tell) -> None:
     source = """
     listen(Told(), print)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**120)
@@ -47,7 +76,7 @@ def test_an_update_that_a_scaler_skips_is_one_and_the_loss_is_that_before_scalin
     assert told(source) == ["loss 1048576.0", *both, "loss 1.0", *both, "True"]
 
 
-def test_gradients_that_are_computed_by_hand_are_heard_of() -> None:
+def test_gradients_that_are_computed_by_hand_are_heard_of(told: Tell) -> None:
     source = """
     listen(Told(), print)
     torch.autograd.grad(model(torch.ones(1, 1)).sum(), model.weight)
@@ -57,7 +86,7 @@ def test_gradients_that_are_computed_by_hand_are_heard_of() -> None:
     assert told(source) == ["gradients"] * 3
 
 
-def test_an_error_of_the_listener_does_not_reach_the_training_but_its_end_does() -> None:
+def test_an_error_of_the_listener_does_not_reach_the_training_but_its_end_does(told: Tell) -> None:
     source = """
     class Failing(Events):
         def update_begins(self, optimizer): raise ValueError("ours")
@@ -71,7 +100,7 @@ def test_an_error_of_the_listener_does_not_reach_the_training_but_its_end_does()
     assert told(source) == ["failed ours", "over"]
 
 
-def test_what_has_kept_the_call_of_a_module_is_not_heard_after_the_end() -> None:
+def test_what_has_kept_the_call_of_a_module_is_not_heard_after_the_end(told: Tell) -> None:
     """What is compiled keeps it; heard of then, a model was equipped a second time within its own call."""
     source = """
     from autoaccel.runtime.script.events import RootCalls
@@ -85,7 +114,7 @@ def test_what_has_kept_the_call_of_a_module_is_not_heard_after_the_end() -> None
 
 
 @pytest.mark.long
-def test_updates_by_hand_are_told_of_when_the_next_gradients_begin_and_at_the_end() -> None:
+def test_updates_by_hand_are_told_of_when_the_next_gradients_begin_and_at_the_end(told: Tell) -> None:
     source = """
     from autoaccel.runtime.script.own_updates import OwnUpdates
     hears = Told()

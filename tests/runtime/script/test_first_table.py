@@ -312,8 +312,10 @@ Starter = Callable[..., WorkerStarter]
         pytest.param(AHEAD, id="a batch ahead", marks=pytest.mark.long),
     ],
 )
-def test_steps_and_batches_are_counted_right(source: str, script: Callable[..., Script], starter_of: Starter) -> None:
-    facts = describe(starter_of(script(BEGIN + source)))
+def test_steps_and_batches_are_counted_right(
+    source: str, script: Callable[..., Script], forking_starter_of: Starter
+) -> None:
+    facts = describe(forking_starter_of(script(BEGIN + source)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     if "ahead" not in source:  # what a generator of its own yields, nobody has counted
         assert facts.script.planned_steps == 480
@@ -338,7 +340,7 @@ def test_steps_and_batches_are_counted_right(source: str, script: Callable[..., 
     ],
 )
 def test_what_is_left_of_an_epoch_is_counted_as_it_is(
-    when: str, steps: int, script: Callable[..., Script], starter_of: Starter
+    when: str, steps: int, script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
     source = RESTS.replace("PAUSE = 0, 0.0", "PAUSE = 0, 0.5" if "SLOW" in when else "PAUSE = 0, 0.0")
     parts = when.replace("; SLOW", "").split("; ")
@@ -348,16 +350,16 @@ def test_what_is_left_of_an_epoch_is_counted_as_it_is(
     source = source.replace("MORE", "" if "number >= 9" in when else "".join(more))
     if "number >= 9" in when:
         source += f"        {more[0]}\n"
-    facts = describe(starter_of(script(BEGIN + source)))
+    facts = describe(forking_starter_of(script(BEGIN + source)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert facts.script.planned_steps == steps
 
 
 @pytest.mark.long
 def test_an_evaluation_after_the_first_step_is_no_steps_time(
-    script: Callable[..., Script], starter_of: Starter
+    script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
-    facts = describe(starter_of(script(BEGIN + EVALUATION)))
+    facts = describe(forking_starter_of(script(BEGIN + EVALUATION)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert 0.05 <= facts.script.step_seconds < 1.0
 
@@ -373,9 +375,9 @@ def test_an_evaluation_after_the_first_step_is_no_steps_time(
     ),
 )
 def test_a_loader_that_is_evaluated_on_feeds_no_step(
-    source: str, script: Callable[..., Script], starter_of: Starter
+    source: str, script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
-    facts = describe(starter_of(script(BEGIN + source)))
+    facts = describe(forking_starter_of(script(BEGIN + source)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     loader = facts.script.loader
     assert loader is not None and loader.key.batch_size == 10
@@ -394,24 +396,28 @@ def test_a_loader_that_is_evaluated_on_feeds_no_step(
         pytest.param(FOLDS, id="an optimizer for each fold", marks=pytest.mark.long),
     ],
 )
-def test_rounds_without_a_step_are_none(source: str, script: Callable[..., Script], starter_of: Starter) -> None:
-    facts = describe(starter_of(script(BEGIN + source)))
+def test_rounds_without_a_step_are_none(
+    source: str, script: Callable[..., Script], forking_starter_of: Starter
+) -> None:
+    facts = describe(forking_starter_of(script(BEGIN + source)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert facts.script.planned_steps == 480
 
 
 @pytest.mark.parametrize(("steps", "planned"), [(7, 140), pytest.param(1000, None, marks=pytest.mark.long)])
 def test_steps_that_a_package_makes_in_a_round_are_counted_or_assumed(
-    steps: int, planned: int | None, script: Callable[..., Script], starter_of: Starter
+    steps: int, planned: int | None, script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
-    facts = describe(starter_of(script(BEGIN + LOOP_IN_A_PACKAGE.replace("STEPS", str(steps)))))
+    facts = describe(forking_starter_of(script(BEGIN + LOOP_IN_A_PACKAGE.replace("STEPS", str(steps)))))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert facts.script.planned_steps == planned
 
 
 @pytest.mark.long
-def test_gradients_within_a_backward_pass_are_no_steps(script: Callable[..., Script], starter_of: Starter) -> None:
-    facts = describe(starter_of(script(BEGIN + ADJOINT)))
+def test_gradients_within_a_backward_pass_are_no_steps(
+    script: Callable[..., Script], forking_starter_of: Starter
+) -> None:
+    facts = describe(forking_starter_of(script(BEGIN + ADJOINT)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert (facts.script.planned_steps, facts.script.updates_itself) == (480, False)
 
@@ -427,9 +433,9 @@ def test_gradients_within_a_backward_pass_are_no_steps(script: Callable[..., Scr
     ),
 )
 def test_a_part_or_a_wrapper_of_a_model_is_none(
-    source: str, kind: str, script: Callable[..., Script], starter_of: Starter
+    source: str, kind: str, script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
-    facts = describe(starter_of(script(BEGIN + source)))
+    facts = describe(forking_starter_of(script(BEGIN + source)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert [model.kind for model in facts.script.models] == [kind]
 
@@ -437,17 +443,17 @@ def test_a_part_or_a_wrapper_of_a_model_is_none(
 @pytest.mark.long
 @pytest.mark.parametrize("reentrant", ["False", pytest.param("True", marks=pytest.mark.long)])
 def test_blocks_under_activation_checkpointing_are_no_models(
-    reentrant: str, script: Callable[..., Script], starter_of: Starter
+    reentrant: str, script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
-    facts = describe(starter_of(script(BEGIN + CHECKPOINTED.replace("REENTRANT", reentrant))))
+    facts = describe(forking_starter_of(script(BEGIN + CHECKPOINTED.replace("REENTRANT", reentrant))))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert [model.kind for model in facts.script.models] == ["Net"]
 
 
 def test_a_training_in_processes_of_its_own_gets_the_sentence_that_helps(
-    script: Callable[..., Script], starter_of: Starter
+    script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
-    found = describe(starter_of(script(BEGIN + SPAWN)))
+    found = describe(forking_starter_of(script(BEGIN + SPAWN)))
     assert isinstance(found, Failure) and found.kind == "invalid"
     assert found.message.startswith("it trains in processes that it starts itself, with torch.multiprocessing")
     assert "autoaccel tune torchrun" in found.message
@@ -480,10 +486,10 @@ if __name__ == "__main__":
     ),
 )
 def test_processes_that_train_though_the_script_does_not_get_the_sentence_that_helps(
-    method: str, steps: int, script: Callable[..., Script], starter_of: Starter
+    method: str, steps: int, script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
     source = PROCESSES.replace("METHOD", method).replace("STEPS", str(steps)).replace("AND", "")
-    found = describe(starter_of(script(BEGIN + source)))
+    found = describe(forking_starter_of(script(BEGIN + source)))
     assert isinstance(found, Failure) and found.kind == "invalid"
     assert found.message.startswith("it trains in processes that it starts itself, with multiprocessing, where its")
     assert "autoaccel tune torchrun" in found.message
@@ -491,14 +497,14 @@ def test_processes_that_train_though_the_script_does_not_get_the_sentence_that_h
 
 @pytest.mark.long
 def test_processes_that_make_no_updates_or_make_them_beside_a_training_are_as_they_were(
-    script: Callable[..., Script], starter_of: Starter
+    script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
     found = describe(
-        starter_of(script(BEGIN + PROCESSES.replace("METHOD", "fork").replace("STEPS", "0").replace("AND", "")))
+        forking_starter_of(script(BEGIN + PROCESSES.replace("METHOD", "fork").replace("STEPS", "0").replace("AND", "")))
     )
     assert isinstance(found, Failure) and found.message.startswith("it ended before an optimizer of torch.optim made")
     source = PROCESSES.replace("METHOD", "fork").replace("STEPS", "100_000").replace("AND", "work(1000)")
-    assert isinstance(describe(starter_of(script(BEGIN + source))), TrainingFacts)
+    assert isinstance(describe(forking_starter_of(script(BEGIN + source))), TrainingFacts)
 
 
 LATE = """
@@ -514,9 +520,9 @@ for step in range(480):
 
 @pytest.mark.parametrize("pause", rest_is_long([0.01, 1000.0]))
 def test_who_waits_for_the_first_look_hears_of_the_first_step(
-    pause: float, script: Callable[..., Script], starter_of: Starter
+    pause: float, script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
-    starter, told = starter_of(script(BEGIN + LATE.replace("PAUSE", str(pause)))), list[float]()
+    starter, told = forking_starter_of(script(BEGIN + LATE.replace("PAUSE", str(pause)))), list[float]()
     wait = LookWait(seconds=100.0, further_seconds=1.0 if pause > 1 else 60.0, late_seconds=0.2, tell_late=told.append)
     answer = starter.receive_description(starter.start(Describe(tells_first_step=True), {}, "describe"), wait)
     assert isinstance(answer, Described) == (pause < 1)
@@ -571,8 +577,8 @@ LINE
     ),
 )
 def test_what_holds_a_model_where_it_was_made_is_seen(
-    line: str, held_as: tuple[str, ...] | None, script: Callable[..., Script], starter_of: Starter
+    line: str, held_as: tuple[str, ...] | None, script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
-    facts = describe(starter_of(script(HOLDS.replace("LINE", line))))
+    facts = describe(forking_starter_of(script(HOLDS.replace("LINE", line))))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert [model.held_as for model in facts.script.models] == [held_as]

@@ -143,11 +143,11 @@ def check(seen: ScriptFacts, case: Case, path: Path) -> None:
     ),
 )
 def test_a_script_that_cannot_be_measured_is_declined_with_the_reason(
-    file: str, reason: str, folder: Path, starter_of: Callable[[Script], WorkerStarter]
+    file: str, reason: str, folder: Path, forking_starter_of: Callable[[Script], WorkerStarter]
 ) -> None:
     script = in_folder(file, folder, ())
     before = listing(folder)
-    found = describe(starter_of(script))
+    found = describe(forking_starter_of(script))
     assert isinstance(found, Failure) and found.message.startswith(reason), found
     assert str(folder) in found.traceback or found.kind == "invalid"
     assert listing(folder) == before

@@ -104,17 +104,17 @@ def test_a_training_that_comes_first_or_later_is_not_taken_for_all(
     steps: int,
     others: list[tuple[bool, str, int | None]],
     script: Callable[..., Script],
-    starter_of: Starter,
+    forking_starter_of: Starter,
 ) -> None:
-    facts = describe(starter_of(script(BEGIN + source)))
+    facts = describe(forking_starter_of(script(BEGIN + source)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     found = [(other.comes_first, other.optimizers, other.steps) for other in facts.script.others]
     assert (facts.script.planned_steps, found) == (steps, others)
 
 
 @pytest.mark.long
-def test_rollouts_are_said(script: Callable[..., Script], starter_of: Starter) -> None:
-    facts = describe(starter_of(script(BEGIN + ROLLOUTS)))
+def test_rollouts_are_said(script: Callable[..., Script], forking_starter_of: Starter) -> None:
+    facts = describe(forking_starter_of(script(BEGIN + ROLLOUTS)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert facts.script.planned_steps == 400
     assert 1.0 <= facts.script.other_seconds < facts.script.seen_seconds
@@ -123,8 +123,8 @@ def test_rollouts_are_said(script: Callable[..., Script], starter_of: Starter) -
 
 
 @pytest.mark.long
-def test_steps_that_become_longer_are_said(script: Callable[..., Script], starter_of: Starter) -> None:
-    facts = describe(starter_of(script(BEGIN + GROWING)))
+def test_steps_that_become_longer_are_said(script: Callable[..., Script], forking_starter_of: Starter) -> None:
+    facts = describe(forking_starter_of(script(BEGIN + GROWING)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert 2 < facts.script.growth < 12
     rows = script_rows(ScriptSeen(facts.script, 2000, (), {}))

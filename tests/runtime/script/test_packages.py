@@ -129,31 +129,35 @@ for epoch in range(20):
 
 @pytest.mark.parametrize("loss", rest_is_long(["model(x).square().mean()", "model.loss(x)"]))
 def test_a_models_parts_that_are_called_alone_are_no_models(
-    loss: str, script: Callable[..., Script], starter_of: Starter
+    loss: str, script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
-    facts = describe(starter_of(script(BEGIN + PARTS.replace("LOSS", loss))))
+    facts = describe(forking_starter_of(script(BEGIN + PARTS.replace("LOSS", loss))))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert [model.kind for model in facts.script.models] == ["Net"]
 
 
 @pytest.mark.long
-def test_a_loss_around_the_model_of_a_trainer_is_no_model(script: Callable[..., Script], starter_of: Starter) -> None:
-    facts = describe(starter_of(script(BEGIN + LOSS_AROUND_MODEL)))
+def test_a_loss_around_the_model_of_a_trainer_is_no_model(
+    script: Callable[..., Script], forking_starter_of: Starter
+) -> None:
+    facts = describe(forking_starter_of(script(BEGIN + LOSS_AROUND_MODEL)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert [model.kind for model in facts.script.models] == ["Sequential"]
 
 
-def test_parts_with_optimizers_of_their_own_are_models(script: Callable[..., Script], starter_of: Starter) -> None:
-    facts = describe(starter_of(script(BEGIN + TWO_MODELS)))
+def test_parts_with_optimizers_of_their_own_are_models(
+    script: Callable[..., Script], forking_starter_of: Starter
+) -> None:
+    facts = describe(forking_starter_of(script(BEGIN + TWO_MODELS)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert sorted(model.kind for model in facts.script.models) == ["Bilinear", "Linear"]
 
 
 @pytest.mark.parametrize("how", rest_is_long(OWN_ITERATION))
 def test_a_loader_with_an_iteration_of_its_own_is_seen(
-    how: str, script: Callable[..., Script], starter_of: Starter
+    how: str, script: Callable[..., Script], forking_starter_of: Starter
 ) -> None:
-    facts = describe(starter_of(script(BEGIN + OWN_ITERATION[how] + TRAINS_ON_IT)))
+    facts = describe(forking_starter_of(script(BEGIN + OWN_ITERATION[how] + TRAINS_ON_IT)))
     assert isinstance(facts, TrainingFacts) and facts.script is not None
     assert [loader.feeds for loader in facts.script.loaders] == [True]
     assert (facts.script.steps_per_epoch, facts.batch_size, facts.script.planned_steps) == (24, 10, 480)

@@ -33,9 +33,9 @@ def profiled(starter: WorkerStarter, machine: Machine) -> Profiled:
 
 @pytest.mark.long
 def test_a_script_that_waits_for_its_data_is_seen_to(
-    folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+    folder: Path, forking_starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
-    found = profiled(starter_of(in_folder("slow_loader.py", folder, ())), machine)
+    found = profiled(forking_starter_of(in_folder("slow_loader.py", folder, ())), machine)
     assert found.profile.phases["data wait"] > 0.9
     assert found.conditions is not None and found.conditions.loader is not None
     assert found.conditions.loader.workers == 0
@@ -55,10 +55,10 @@ def test_phases_and_parts_of_a_script_are_told(
     optimizer: str,
     samples: int,
     folder: Path,
-    starter_of: Callable[[Script], WorkerStarter],
+    forking_starter_of: Callable[[Script], WorkerStarter],
     machine: Machine,
 ) -> None:
-    found = profiled(starter_of(in_folder(file, folder, ())), machine)
+    found = profiled(forking_starter_of(in_folder(file, folder, ())), machine)
     phases = found.profile.phases
     assert all(phases[name] > 0.005 for name in ("forward", "loss", "backward", "optimizer")), phases
     assert any(operator.group == "matmul" for operator in found.profile.operators)
@@ -70,17 +70,17 @@ def test_phases_and_parts_of_a_script_are_told(
 
 @pytest.mark.long
 def test_forward_passes_that_are_not_heard_are_told_though_gradients_are_cleared_after_them(
-    folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+    folder: Path, forking_starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
     """They were said to be time spent after the update, on the schedule and the like."""
-    phases = profiled(starter_of(in_folder("layer_by_layer.py", folder, ())), machine).profile.phases
+    phases = profiled(forking_starter_of(in_folder("layer_by_layer.py", folder, ())), machine).profile.phases
     assert phases["forward"] > 0.1 > phases["other"]
 
 
 @pytest.mark.long
 def test_a_compiled_script_that_begins_anew_is_profiled_as_well(
-    folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+    folder: Path, forking_starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
-    found = profiled(starter_of(in_folder("compiled.py", folder, ())), machine)
+    found = profiled(forking_starter_of(in_folder("compiled.py", folder, ())), machine)
     assert found.profile.phases["loss"] == 0.0  # nobody looks where it begins
     assert found.profile.phases["forward"] > 0.05

@@ -61,7 +61,7 @@ def run(
     code = ["-c", BECOME, encode(spec).decode()]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     return subprocess.run(
-        [sys.executable, *code], cwd=folder, env=environment, input="typed", capture_output=True, text=True, timeout=120
+        [sys.executable, *code], cwd=folder, env=environment, input="typed", capture_output=True, text=True, timeout=300
     )
 
 

@@ -110,9 +110,9 @@ while True:
 
 
 def test_the_scripts_own_model_computes_as_the_settings_say(
-    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+    script: Callable[..., Script], forking_starter_of: Callable[..., WorkerStarter]
 ) -> None:
-    starter = starter_of(script(SELF_CHECKING.replace("CHECKED", "False")))
+    starter = forking_starter_of(script(SELF_CHECKING.replace("CHECKED", "False")))
     facts = describe(starter)
     assert isinstance(facts, TrainingFacts), facts
     context = KnobContext(probe_machine(starter), facts)
@@ -190,12 +190,12 @@ print("val_acc: 0.95")
 )
 def test_a_script_is_judged_by_what_it_says(
     script: Callable[..., Script],
-    starter_of: Callable[..., WorkerStarter],
+    forking_starter_of: Callable[..., WorkerStarter],
     source: MetricSource,
     steps: int,
     found: tuple[float, float, int],
 ) -> None:
-    starter = starter_of(script(SAYING))
+    starter = forking_starter_of(script(SAYING))
     facts = describe(starter)
     assert isinstance(facts, TrainingFacts) and facts.script is not None, facts
     facts = msgspec.structs.replace(facts, script=msgspec.structs.replace(facts.script, metric=source))
@@ -347,7 +347,7 @@ def test_the_last_update_that_a_script_makes_itself_counts(
 
 
 def test_a_scaler_that_is_switched_off_scales_nothing(
-    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+    script: Callable[..., Script], forking_starter_of: Callable[..., WorkerStarter]
 ) -> None:
     source = """
     import torch
@@ -359,7 +359,7 @@ def test_a_scaler_that_is_switched_off_scales_nothing(
         scaler.step(optimizer)
         scaler.update()
     """
-    found = describe(starter_of(script(source)))
+    found = describe(forking_starter_of(script(source)))
     assert isinstance(found, TrainingFacts) and found.script is not None, found
     assert found.script.does == ()
 
@@ -375,9 +375,9 @@ def test_where_a_script_hangs_is_told_by_its_own_files(
 
 
 def test_a_script_without_an_optimizer_is_declined_at_once(
-    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+    script: Callable[..., Script], forking_starter_of: Callable[..., WorkerStarter]
 ) -> None:
-    found = describe(starter_of(script("import torch\nprint(torch.ones(2))")))
+    found = describe(forking_starter_of(script("import torch\nprint(torch.ones(2))")))
     assert isinstance(found, Failure) and found.kind == "invalid"
     assert found.message.startswith("it ended before an optimizer of torch.optim made a step")
 
@@ -426,9 +426,9 @@ def test_a_script_may_work_in_its_own_folder(
 
 
 def test_what_a_script_raises_is_told_with_its_own_traceback(
-    script: Callable[..., Script], starter_of: Callable[..., WorkerStarter]
+    script: Callable[..., Script], forking_starter_of: Callable[..., WorkerStarter]
 ) -> None:
-    found = describe(starter_of(script("import torch\ndef main():\n    raise ValueError('no data')\nmain()")))
+    found = describe(forking_starter_of(script("import torch\ndef main():\n    raise ValueError('no data')\nmain()")))
     assert isinstance(found, Failure) and (found.kind, found.message) == ("raised", "ValueError: no data")
     assert "train.py" in found.traceback and "autoaccel/" not in found.traceback
 

@@ -71,11 +71,11 @@ def test_it_is_seen_and_its_updates_are_compared(
     dtype: str,
     has_fused: bool,
     script: Callable[..., Script],
-    starter_of: Callable[[Script], WorkerStarter],
+    forking_starter_of: Callable[[Script], WorkerStarter],
     machine: Machine,
     tmp_path: Path,
 ) -> None:
-    starter = starter_of(script(SOURCE.replace("{sparse}", str(sparse)).replace("{dtype}", dtype)))
+    starter = forking_starter_of(script(SOURCE.replace("{sparse}", str(sparse)).replace("{dtype}", dtype)))
     facts = describe(starter)
     assert isinstance(facts, TrainingFacts), facts
     assert facts.optimizer_has_fused is has_fused

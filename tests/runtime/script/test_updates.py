@@ -57,9 +57,9 @@ def compared(
     ],
 )
 def test_the_same_settings_make_the_same_updates(
-    file: str, tensor: str, folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+    file: str, tensor: str, folder: Path, forking_starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
-    found = compared(starter_of(in_folder(file, folder, ())), machine, {}, folder.parent / "run" / "kept")
+    found = compared(forking_starter_of(in_folder(file, folder, ())), machine, {}, folder.parent / "run" / "kept")
     assert isinstance(found, UpdatesCompared), found
     assert found.losses == found.baseline_losses and len(found.losses) == POINTS[-1]
     assert len(set(found.losses)) > 1
@@ -73,10 +73,10 @@ def test_the_same_settings_make_the_same_updates(
 
 @pytest.mark.long
 def test_autocast_in_a_script_is_a_small_part_of_the_noise(
-    folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+    folder: Path, forking_starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
     script = in_folder("digits.py", folder, ())
-    found = compared(starter_of(script), machine, BFLOAT16, folder.parent / "run" / "kept")
+    found = compared(forking_starter_of(script), machine, BFLOAT16, folder.parent / "run" / "kept")
     assert isinstance(found, UpdatesCompared), found
     evidence = judge_updates(found)
     assert evidence.verdict == "holds", evidence
@@ -86,12 +86,12 @@ def test_autocast_in_a_script_is_a_small_part_of_the_noise(
 @pytest.mark.long
 @pytest.mark.parametrize("by_hand", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_settings_that_harm_a_script_are_told(
-    by_hand: bool, folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+    by_hand: bool, folder: Path, forking_starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
     """Outputs of about 1,000, which bfloat16 rounds by up to 2, where what is to be learnt is smaller than that."""
     (folder / "train.py").write_text(without_optimizer(HARMED) if by_hand else HARMED)
     script = Script(str(folder / "train.py"), "train.py", str(folder), "0" * 64, ())
-    found = compared(starter_of(script), machine, BFLOAT16, folder.parent / "run" / "kept")
+    found = compared(forking_starter_of(script), machine, BFLOAT16, folder.parent / "run" / "kept")
     assert isinstance(found, UpdatesCompared), found
     assert judge_updates(found).verdict == "too large"
 
@@ -127,7 +127,7 @@ def without_optimizer(source: str) -> str:
 
 @pytest.mark.long
 def test_updates_by_hand_are_those_of_an_optimizer(
-    folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+    folder: Path, forking_starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
     found = []
     # Its random numbers are others: they are numbered from where its model is called, not from the update.
@@ -135,17 +135,17 @@ def test_updates_by_hand_are_those_of_an_optimizer(
     for place, source in enumerate((training, without_optimizer(training))):
         (folder / "train.py").write_text(source)
         script = Script(str(folder / "train.py"), "train.py", str(folder), "0" * 64, ())
-        found.append(compared(starter_of(script), machine, BFLOAT16, folder.parent / "run" / f"kept {place}"))
+        found.append(compared(forking_starter_of(script), machine, BFLOAT16, folder.parent / "run" / f"kept {place}"))
     assert found[0] == found[1]
 
 
 @pytest.mark.long
 def test_a_script_that_ends_too_early_says_so(
-    folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
+    folder: Path, forking_starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:
     (folder / "train.py").write_text(HARMED.replace("200", "12"))
     script = Script(str(folder / "train.py"), "train.py", str(folder), "0" * 64, ())
-    found = compared(starter_of(script), machine, {}, folder.parent / "run" / "kept")
+    found = compared(forking_starter_of(script), machine, {}, folder.parent / "run" / "kept")
     assert isinstance(found, Failure)
     assert (found.kind, found.message) == ("invalid", "it ended after 12 steps, too few to compare updates")
 

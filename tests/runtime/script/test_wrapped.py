@@ -170,7 +170,7 @@ def by_torchrun(folder: Path, settings: Settings, kind: str, source: str = WRAPP
     seen = ScriptFacts((), (), (), (0,), "cpu", 0.01, 10, steps_per_epoch=None, planned_steps=None, ranks=2)
     spec = WorkerSpec(task=Train(seeds=()), workload=script, settings=settings, found={}, script=seen)
     environment = variables(Launched(spec), {**os.environ, "GLOO_SOCKET_IFNAME": "lo"})
-    done = subprocess.run(command(script), cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command(script), cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert not [line for line in done.stderr.splitlines() if line.startswith("autoaccel:")], done.stderr
     return found_in(done.stdout)
