@@ -1,4 +1,4 @@
-"""Candidates: which settings are proven next, whether there is time for that and it pays, and what came of others."""
+"""Candidates: which settings are proven next, and what came of others."""
 
 from __future__ import annotations
 
