@@ -31,7 +31,7 @@ def begin(write_model: WriteModel, folder: Path, budget: str) -> list[str]:
     write_model(WAITING)
     (folder / "three.toml").write_text(THREE)
     return [
-        "tune", "model.py", "--budget", budget, "--trials", "2", "--trainings", "1000", "--space", "three.toml",
+        "tune", "model.py", "--budget", budget, "--trials", "2", "--trainings", "1000000", "--space", "three.toml",
         "--output", "my run", "--", "--token", SECRETS["an argument"],
     ]  # fmt: skip
 
