@@ -106,7 +106,7 @@ class MetricJudge:
     def chance(self, change: Change, speedup: float | None) -> float:
         """Return the probability that the evidence for a harmless change decides.
 
-        Updates decide nearly always. Where a person asks for planned runs these are made, whatever they will tell.
+        Updates count as sure. Where a person asks for planned runs these are made, whatever they will tell.
         """
         plan = self.plan(change, speedup)
         is_asked_for = self._run.request.options.evidence == "whole"
@@ -127,9 +127,8 @@ class MetricJudge:
     def learn(self, metric: MetricProof) -> None:
         """Learn from the trainings of one proof how much the metric scatters; other changes' will scatter alike.
 
-        After a part of the run it is taken to scatter more by as much as the run is longer: of the digits, of a table
-        and of larger batches in `benchmarks/studies/seeds.py` a fifth scatters 2 to 4 times as much as the whole, of
-        residual networks at their beginning more than ten times.
+        After a part of the run it is taken to scatter more by as much as the run is longer, a fifth five times as much:
+        of the digits and a table in `benchmarks/studies/seeds.py` it was 2 to 4 times.
         """
         if metric.deviation is not None:
             share = min(1.0, metric.plan.steps / self._baseline.facts.planned_steps)

@@ -34,7 +34,8 @@ changes by 1 with a probability of a hundredth predict 0.1."""
 
 _UNKNOWN_DEVIATION = 0.004
 """The same as a share of the metric where nobody knows how many samples it is the mean of, such as a script's loss: the
-geometric mean over six trainings of `scripts.jsonl`, `unseen.jsonl` and `seeds.jsonl` (0.0003 to 0.03)."""
+geometric mean of six losses in `scripts.jsonl`, `unseen.jsonl` and `seeds.jsonl`, of five trainings or parts of them
+(0.0003 to 0.03)."""
 
 MANY_RUNS = 1000
 """What `runs_needed` returns where no realistic number of runs would suffice."""
