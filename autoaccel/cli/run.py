@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from autoaccel.cli.common import (
     EXIT_FASTER,
@@ -14,7 +14,9 @@ from autoaccel.cli.common import (
     add_script_arguments,
     make_console,
     use_of,
+    workload_of,
 )
+from autoaccel.errors import BadRequestError
 from autoaccel.text import say
 
 if TYPE_CHECKING:
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 
 def add_run(commands: Commands) -> None:
     """Declare the command."""
-    run = commands.add_parser("run", help="train to the end with a recipe")
-    add_recipe(run)
-    add_model(run, or_script=True)
+    run = commands.add_parser("run", help="train to the end with a recipe, or tune a script while it trains")
+    add_recipe(run, or_none=True)
+    add_model(run, or_script=True, or_none=True)
     add_script_arguments(run)
     run.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
     run.add_argument("--save", metavar="FILE", help="write the trained weights (a state dict) to FILE")
@@ -36,6 +38,9 @@ def add_run(commands: Commands) -> None:
     run.add_argument(
         "--max-restarts", type=int, default=0, metavar="N", help="maximum number of restarts after a crash (default: 0)"
     )
+    run.add_argument("--space", default="default", metavar="NAME",
+                     help="search space of a script that is tuned while it trains: "
+                          "default, everything, exact-only, quick or a .toml file (default: default)")  # fmt: skip
     run.add_argument("--explain", action="store_true", help="first show which cores, threads and GPU each rank gets")
     run.set_defaults(handler=_run)
 
@@ -48,7 +53,33 @@ def _check_options(parsed: argparse.Namespace, workload: Workload) -> None:
         workload.must_be_function(f"{', '.join(refused)} cannot be used with a script: pass its own options after --.")
 
 
+def _has_no_recipe(parsed: argparse.Namespace) -> bool:
+    """Whether the command line names a training alone."""
+    return parsed.recipe is None or (parsed.model is None and parsed.module is None)
+
+
+def _tune_live(parsed: argparse.Namespace) -> NoReturn:
+    """Become the script, tuned while it trains.
+
+    Raises:
+        BadRequestError: If the training is no script.
+    """
+    from autoaccel.commands.live import become_tuned_script
+
+    if parsed.recipe is not None:
+        parsed.model, parsed.recipe = parsed.recipe, None
+    if parsed.model is not None and parsed.model.endswith(".json"):
+        raise BadRequestError(f"{parsed.model}: name what is to be trained with it: `autoaccel run RECIPE TRAIN.py`.")
+    workload = workload_of(parsed)
+    _check_options(parsed, workload)
+    workload.must_be_script(f"{parsed.model}: defines build(), which needs a recipe: `autoaccel tune {parsed.model}`.")
+    become_tuned_script(workload, parsed.space)
+    raise AssertionError  # a script is become
+
+
 def _run(parsed: argparse.Namespace) -> int:
+    if _has_no_recipe(parsed):
+        return _tune_live(parsed)
     from autoaccel.commands.running import TrainingOptions, check_checkpoint, train_with_recipe
     from autoaccel.commands.scripts import become_script
     from autoaccel.records.files import check_output

@@ -67,7 +67,13 @@ class Train(Record, frozen=True, tag="train"):
     checkpoint_seconds: float = 0.0  # how long to train at least before it is written again
 
 
-Task = Probe | Describe | Measure | TakeProfile | Train | RecordUpdates | CompareUpdates
+class TuneLive(Record, frozen=True, tag="tune live"):
+    """Train a script to its end, and tune it by the steps that it makes."""
+
+    space: str  # name of the search space, or path of its file
+
+
+Task = Probe | Describe | Measure | TakeProfile | Train | RecordUpdates | CompareUpdates | TuneLive
 
 
 class WorkerSpec(Record, frozen=True):

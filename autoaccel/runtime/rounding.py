@@ -165,11 +165,11 @@ def _errors_at(steps: Stepping, point: int, path: Path, batches: int) -> Steps[t
         made.append((yield Wanted(kept["state"])).update)
     others, short = _stacked(made), trained.short()
     trained.restore(own_way)
-    errors = (_error_of(name, point, kept, others[name]) for name in kept["kinds"])
+    errors = (error_of(name, point, kept, others[name]) for name in kept["kinds"])
     return [one for one in errors if one is not None], short - set(kept["short"])
 
 
-def _error_of(name: str, point: int, kept: dict[str, Any], others: torch.Tensor) -> UpdateError | None:
+def error_of(name: str, point: int, kept: dict[str, Any], others: torch.Tensor) -> UpdateError | None:
     """Return the error of one tensor's updates (batches, coordinates); None if it never had a gradient."""
     kind, parameter, elements = kept["kinds"][name]
     baseline, again = kept["updates"][name], kept["again"][name]

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from autoaccel.records.base import encode
 from autoaccel.records.launching import Launched
-from autoaccel.records.messages import WorkerSpec
+from autoaccel.records.messages import TuneLive, WorkerSpec
 from autoaccel.workers.forking import START
 from autoaccel.workers.launchers import command, variables
 
@@ -37,5 +37,5 @@ def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
         pipe.write(encode(spec))  # less than the 64 KiB that a pipe holds before anybody reads
     sys.stdout.flush()
     sys.stderr.flush()
-    start = START.format(module="runtime.script.running")
+    start = START.format(module="live.running" if isinstance(spec.task, TuneLive) else "runtime.script.running")
     os.execve(sys.executable, [sys.executable, "-c", start, str(reading)], dict(environment))

@@ -58,3 +58,8 @@ def _effect_class(knob: Knob) -> type[Effect]:
     module, _, name = knob.effect.partition(":")
     effect: type[Effect] = getattr(importlib.import_module(module), name)
     return effect
+
+
+def switches(knob: Knob) -> bool:
+    """Whether a process that trains can take on the knob's values, and take them back, between two steps."""
+    return _effect_class(knob).switches

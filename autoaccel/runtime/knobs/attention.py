@@ -22,6 +22,7 @@ BACKENDS = {
 class Attention(Effect):
     """Allow one kernel only; the first forward pass is traced to check that it was used."""
 
+    switches = True
     called: set[str] | None = None
 
     def forward(self) -> AbstractContextManager[Any]:

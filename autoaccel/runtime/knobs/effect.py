@@ -29,6 +29,12 @@ class Effect:
     optimizer_arguments: ClassVar[tuple[str, ...]] = ()
     """Arguments that it decides on in the groups of an optimizer: who resumes takes none of them from a checkpoint."""
 
+    switches: ClassVar[bool] = False
+    """Whether a process that trains can take its values on and back between two steps: see `withdraw`."""
+
+    way_back: ClassVar[str] = ""
+    """Why `withdraw` does not bring back exactly what was before it; empty if it does."""
+
     def __init__(self, knob: Knob, settings: Mapping[str, Value], device: torch.device) -> None:
         """Make the effect of a knob under some settings of a training on this device."""
         self.name = knob.name
@@ -141,6 +147,12 @@ class Effect:
     def step(self, optimizer: torch.optim.Optimizer) -> bool:
         """Make the optimizer's step and return True, or leave it to others and return False."""
         return False
+
+    def withdraw(self) -> None:
+        """Leave models and optimizers as they would be without this effect; called between two steps.
+
+        What can be read off the process is put back by whoever calls this.
+        """
 
     def zero_grad(self, optimizer: torch.optim.Optimizer) -> bool:
         """Clear the gradients and return True, or leave it to others and return False."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 _UNSCALES = "_step_supports_amp_scaling"
 """By which an optimizer tells a gradient scaler that its step unscales gradients, and leaves out infinite ones."""
@@ -71,14 +72,35 @@ class OtherForm:
         """Whether a step has asked its groups for the form; torch's own do."""
         self._was_laid_out = True
         # First of all hooks, so that those of the user meet what they would have met.
-        optimizer.register_state_dict_post_hook(self._saved, prepend=True)
-        optimizer.register_load_state_dict_post_hook(self._loaded)
+        self._hooks: list[RemovableHandle] = [
+            optimizer.register_state_dict_post_hook(self._saved, prepend=True),
+            optimizer.register_load_state_dict_post_hook(self._loaded),
+        ]
         if not self.is_asked:
-            optimizer.register_step_pre_hook(self._watch)
-            optimizer.register_step_post_hook(self._end_watch)
+            self._hooks += [
+                optimizer.register_step_pre_hook(self._watch),
+                optimizer.register_step_post_hook(self._end_watch),
+            ]
         if self.forms.get("fused"):
-            optimizer.register_step_pre_hook(self._prepare)
+            self._hooks.append(optimizer.register_step_pre_hook(self._prepare))
         self._loaded(optimizer)
+
+    def end(self, optimizer: torch.optim.Optimizer) -> None:
+        """Let the optimizer update as it would without us, from its next step on; not to be called within one."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        self._turn(optimizer, self.forms, self._defaults, unscales=True)
+        for group, own in zip(
+            optimizer.param_groups, itertools.chain(self._own, itertools.repeat(self._defaults)), strict=False
+        ):
+            group.update(own)
+        if self.forms.get("fused"):
+            for group in optimizer.param_groups:
+                if not _keeps_steps_beside(group):
+                    for parameter in group["params"]:
+                        if isinstance(state := optimizer.state.get(parameter), dict):
+                            state.update(_with_steps_on_cpu(state))
 
     def _loaded(self, optimizer: torch.optim.Optimizer) -> None:
         """Switch the optimizer: a checkpoint brings the form that it was saved under, and perhaps other strides."""
@@ -92,26 +114,33 @@ class OtherForm:
         Its groups name the form that its step takes; whatever else the constructor decides is read off two small
         optimizers of the class.
         """
+        self._turn(optimizer, {name: optimizer.defaults.get(name) for name in self.forms}, self.forms, self._unscales)
+        for group in optimizer.param_groups:
+            group.update(self.forms)
+        if self.forms.get("fused"):
+            for parameter, state in _states(optimizer):
+                _lay_out(parameter, state)
+
+    def _turn(
+        self,
+        optimizer: torch.optim.Optimizer,
+        were: Mapping[str, bool | None],
+        forms: Mapping[str, bool | None],
+        unscales: bool,
+    ) -> None:
+        """Change what the constructor decides by these arguments, from what they were; groups aside."""
         # Of a class of its own: torch wraps the step of each class that has objects, so that the hooks of a subclass
         # that calls it would run twice.
         probe = type(self._kind.__name__, (self._kind,), {})
-        before, after = (
-            vars(probe([torch.zeros(1)], **each))
-            for each in ({name: optimizer.defaults.get(name) for name in self.forms}, self.forms)
-        )
-        if not self._unscales:
+        before, after = (vars(probe([torch.zeros(1)], **each)) for each in (were, forms))
+        if not unscales:
             after.pop(_UNSCALES, None)
         for name in (before.keys() | after.keys()) - {"defaults", "param_groups", "state"}:
             if name not in after:
                 vars(optimizer).pop(name, None)
             elif name not in before or before[name] != after[name]:
                 setattr(optimizer, name, after[name])
-        optimizer.defaults.update(self.forms)
-        for group in optimizer.param_groups:
-            group.update(self.forms)
-        if self.forms.get("fused"):
-            for parameter, state in _states(optimizer):
-                _lay_out(parameter, state)
+        optimizer.defaults.update(forms)
 
     def _saved(self, optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
         """Let what is saved say what it would say without us: it may be loaded where the form is none, or is wrong.

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from autoaccel.runtime.knobs.effect import Effect, IneffectiveError
 
@@ -25,12 +26,14 @@ class ChannelsLast(Effect):
     between two steps is the user's own model.
     """
 
+    switches = True
     convolutions = 0
     are_hooked = False
     has_hooked = False
 
     def begin(self) -> None:
         self._found: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._hooks: list[RemovableHandle] = []
 
     def model(self, model: nn.Module) -> nn.Module:
         if not self.is_off:
@@ -41,8 +44,13 @@ class ChannelsLast(Effect):
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         if not self.is_off and isinstance(optimizer, torch.optim.Optimizer):
-            optimizer.register_step_pre_hook(self._unhook)
+            self._hooks.append(optimizer.register_step_pre_hook(self._unhook))
         return optimizer
+
+    def withdraw(self) -> None:
+        self._unhook()
+        for hook in self._hooks:
+            hook.remove()
 
     def forward(self) -> AbstractContextManager[Any]:
         return super().forward() if self.is_off else self._hooked()

@@ -7,7 +7,7 @@ import functools
 import os
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,26 @@ _REUSED_BYTES = 48 << 20
 _HUGE_PAGE_BYTES = 2 << 20
 
 
+_TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4  # of glibc's malloc.h
+_KEPT = {_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: 2**31 - 1}  # the most that mallopt() takes
+_NEAREST = {_M_MMAP_MAX: 65536, _M_MMAP_THRESHOLD: 32 << 20, _M_TRIM_THRESHOLD: 64 << 20}
+"""What a process that has freed large blocks comes to by itself: twice the largest block that it still keeps."""
+
+
 class KeepFreed(Effect):
-    """Memory that is freed stays with the process; the variables were set when it started."""
+    """Memory that is freed stays with the process; variables were set when it started, or it is told as it runs."""
+
+    switches = True
+    way_back = "glibc adapts its thresholds only until they are set; afterwards the nearest fixed ones hold"
+
+    def process(self) -> None:
+        if not self.is_off and _TRIM_VARIABLE not in os.environ:
+            _tell_malloc(_KEPT)
+
+    def withdraw(self) -> None:
+        _tell_malloc(_NEAREST)
 
     def check(self) -> str:
         if self.is_off:
@@ -54,6 +72,12 @@ class KeepFreed(Effect):
                 "MALLOC_TRIM_THRESHOLD_ was not set when the process started"
             )
         return "memory that is freed is kept"
+
+
+def _tell_malloc(parameters: Mapping[int, int]) -> None:
+    library = ctypes.CDLL(None)
+    for parameter, value in parameters.items():
+        library.mallopt(parameter, value)
 
 
 def _faults_of_reuse(size: int) -> int:

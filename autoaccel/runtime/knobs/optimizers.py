@@ -14,6 +14,7 @@ class _Form(Effect):
     """The groups of an optimizer in other forms."""
 
     optimizer_arguments = ("fused", "foreach")
+    switches = True
 
     switched: torch.optim.Optimizer | None = None  # the last one
 
@@ -33,6 +34,11 @@ class _Form(Effect):
         self._forms[optimizer] = OtherForm(optimizer, forms, unscales)
         self.switched = optimizer
         return optimizer
+
+    def withdraw(self) -> None:
+        for optimizer, form in self._forms.items():
+            form.end(optimizer)
+        self._forms.clear()
 
     def check(self) -> str:
         if self.switched is None:

@@ -16,6 +16,8 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 class Autocast(Effect):
     """Autocast to a shorter type; float16, whose small gradients vanish, with a gradient scaler."""
 
+    switches = True
+
     def begin(self) -> None:
         self.dtype = DTYPES.get(str(self.value))
         self.scaler = torch.amp.GradScaler(self.device.type) if self.dtype is torch.float16 else None
@@ -67,6 +69,8 @@ class Autocast(Effect):
 class Float32Matmul(Effect):
     """How exactly float32 matrices are multiplied."""
 
+    switches = True
+
     @classmethod
     def found(cls, device: torch.device) -> str:
         try:
@@ -95,6 +99,8 @@ class Float32Matmul(Effect):
 
 class _Flag(Effect):
     """One of torch's own flags for CUDA."""
+
+    switches = True
 
     holder: Any
     flag: str
@@ -150,6 +156,8 @@ _DIVIDED = 32768  # numbers that torch gives a thread at least
 
 class FlushDenormals(Effect):
     """Numbers too small for the normal range become zero, in all threads that compute."""
+
+    switches = True
 
     @classmethod
     def found(cls, device: torch.device) -> bool:

@@ -31,6 +31,8 @@ def is_loaded(stem: str) -> bool:
 class IntraOpThreads(Effect):
     """Set the thread count in this process too: in a user's own program the environment was read long ago."""
 
+    switches = True
+
     @classmethod
     def found(cls, device: torch.device) -> int:
         return torch.get_num_threads()

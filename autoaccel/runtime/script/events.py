@@ -115,7 +115,7 @@ def _hear_skipped_updates(skipped: Callable[[torch.optim.Optimizer], Any], ends:
             skipped(optimizer)
         return result
 
-    ends.callback(_put(kind, "step", step))
+    ends.callback(put(kind, "step", step))
 
 
 def _before_scaling(ends: ExitStack) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -138,7 +138,7 @@ def _before_scaling(ends: ExitStack) -> Callable[[torch.Tensor], torch.Tensor]:
     def before_it(tensor: torch.Tensor) -> torch.Tensor:
         return scaled[1] if scaled is not None and scaled[0]() is tensor else tensor
 
-    ends.callback(_put(kind, "scale", scale))
+    ends.callback(put(kind, "scale", scale))
     return before_it
 
 
@@ -151,10 +151,10 @@ def before(holder: Any, name: str, call: Callable[..., Any]) -> Callable[[], Non
         call(*args, **kwargs)
         return own(*args, **kwargs)
 
-    return _put(holder, name, both)
+    return put(holder, name, both)
 
 
-def _put(holder: Any, name: str, function: Callable[..., Any]) -> Callable[[], None]:
+def put(holder: Any, name: str, function: Callable[..., Any]) -> Callable[[], None]:
     """Put a function in place of an attribute; return what puts that back, unless somebody has replaced it since."""
     own = getattr(holder, name)
     setattr(holder, name, function)

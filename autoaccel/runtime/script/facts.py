@@ -26,6 +26,7 @@ from autoaccel.runtime.script.seen import Seen
 from autoaccel.runtime.sparse import makes_sparse_gradients
 
 METRIC = "training loss"
+_UNSEEN = "no sample was loaded twice, because this training is not thrown away"
 
 
 def script_facts(seen: Seen) -> ScriptFacts:
@@ -71,14 +72,20 @@ def script_facts(seen: Seen) -> ScriptFacts:
     )
 
 
-def training_facts(seen: Seen, script: ScriptFacts) -> TrainingFacts:
-    """Return the same in the terms of any training."""
+def training_facts(seen: Seen, script: ScriptFacts, may_load: bool = True) -> TrainingFacts:
+    """Return the same in the terms of any training.
+
+    Args:
+        seen: Of the script.
+        script: What was seen, as data.
+        may_load: Whether samples may be loaded to look at them, in a process whose training is thrown away.
+    """
     loader = script.loader
     own = next((found for key, found in seen.loaders.items() if loader and key == loader.key), None)
     steps = script.planned_steps or assumed_steps(script.steps_per_epoch, script.step_seconds)
     per_epoch = min(steps, script.steps_per_epoch or steps)
     batch = loader.key.batch_size if loader else None
-    look = look_at_samples(own) if own is not None else LoadingFacts(None, "")
+    look = look_at_samples(own) if own is not None and may_load else LoadingFacts(None, "" if may_load else _UNSEEN)
     bound = seen.loading_bound.get(loader.key, "") if loader else ""
     blocks = [repeated_blocks(root) for root in seen.roots]
     return TrainingFacts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,54 @@ _OF_WORKERS = {"persistent_workers": False, "prefetch_factor": None, "timeout": 
 """What a loader without workers must not be told, as torch's constructor has it."""
 
 
+class Equipped:
+    """A module of a script's own, and what computes in its place where it is trained."""
+
+    def __init__(self, applied: AppliedToScript, module: nn.Module) -> None:
+        """Begin with what the settings make of it."""
+        self._applied = applied
+        self._module = weakref.ref(module)
+        self._before = vars(module).get(_CALL)
+        self.own: Callable[..., Any] = self._before or module._call_impl
+        """Calls it as the script has made it."""
+        self.trained: nn.Module | None = None
+        """None where it is called as it is."""
+        self.follow()
+
+    @property
+    def module(self) -> nn.Module:
+        """The script's own."""
+        module = self._module()
+        assert module is not None  # it is asked for while it is called
+        return module
+
+    def follow(self) -> None:
+        """Take what the settings make of it now."""
+        module = self._module()
+        self.trained = self._applied.model(module) if module is not None and self._applied.changing_calls else None
+
+    def compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what it computes in training."""
+        if self.trained is None:
+            return self.own(*args, **kwargs)
+        module = self.module
+        # What is called below may come back to the module itself, which then is to be what it was.
+        call = vars(module)[_CALL]
+        vars(module)[_CALL] = self._before
+        try:
+            return self._applied.trained(self.trained, args, kwargs)
+        finally:
+            vars(module)[_CALL] = call
+
+    def let_go(self) -> None:
+        """Let the module be called as the script has made it."""
+        module = self._module()
+        if module is not None and self._before is None:
+            vars(module).pop(_CALL, None)
+        elif module is not None:
+            vars(module)[_CALL] = self._before
+
+
 class AppliedToScript(Applied):
     """Settings applied to this process, and to what a script makes in it."""
 
@@ -36,6 +85,10 @@ class AppliedToScript(Applied):
         self._calls = 0  # of models that were equipped
         self._calls_before = 0  # the last check
         self._loaders = 0  # that have got the settings' arguments
+        self.equipped: weakref.WeakSet[Equipped] = weakref.WeakSet()
+        """As long as their modules live."""
+        self.calls: Callable[[Equipped, tuple[Any, ...], dict[str, Any]], Any] | None = None
+        """Makes calls of models in training, in the place of `Equipped.compute`; None: that does."""
         _in_force.append(self)
 
     @property
@@ -90,28 +143,23 @@ class AppliedToScript(Applied):
             module: Is about to be called for the first time.
             evaluated: Called before each call of it that is no training.
         """
-        before = vars(module).get(_CALL)
-        if hasattr(before, "equipped") or not (self.changing_calls or evaluated):
+        if hasattr(vars(module).get(_CALL), "equipped") or not (self.changing_calls or evaluated):
             return
-        trained, own = self.model(module) if self.changing_calls else None, before or module._call_impl
+        equipped = Equipped(self, module)
+        self.equipped.add(equipped)
+        own = equipped.own
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            is_training = module.training and torch.is_grad_enabled()
-            if not is_training and evaluated is not None:
+            if module.training and torch.is_grad_enabled():
+                return equipped.compute(args, kwargs) if self.calls is None else self.calls(equipped, args, kwargs)
+            if evaluated is not None:
                 evaluated()
-            if not is_training or trained is None:
-                return own(*args, **kwargs)  # evaluations are as they were
-            # What is called below may come back to the module itself, which then is to be what it was.
-            vars(module)[_CALL] = before
-            try:
-                return self._trained(trained, args, kwargs)
-            finally:
-                vars(module)[_CALL] = call
+            return own(*args, **kwargs)  # evaluations are as they were
 
         call.equipped = True  # type: ignore[attr-defined]  # marks it as ours
         vars(module)[_CALL] = call
 
-    def _trained(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def trained(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what a model computes in training under these settings."""
         self._calls += 1
         try:
@@ -121,7 +169,7 @@ class AppliedToScript(Applied):
             if self._calls == 1 and self.failed is not None:
                 self.failed(error)
             raise
-        return map_tensors(_as_float32, outputs) if self._is_short else outputs
+        return map_tensors(as_float32, outputs) if self._is_short else outputs
 
     def check(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the same as for any training; what changes models has no effect if none of them is called any more."""
@@ -137,7 +185,8 @@ _CALL = "_compiled_call_impl"
 _SHORT = (torch.bfloat16, torch.float16)
 
 
-def _as_float32(tensor: torch.Tensor) -> torch.Tensor:
+def as_float32(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of a short type as float32, as the script would have got it; any other as it is."""
     return tensor.float() if tensor.dtype in _SHORT else tensor
 
 

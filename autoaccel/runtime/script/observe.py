@@ -24,7 +24,7 @@ from autoaccel.runtime.accelerator import synchronize
 from autoaccel.runtime.script.changing import SampleSources
 from autoaccel.runtime.script.children import Children, trains_elsewhere
 from autoaccel.runtime.script.cycle import last_training, period_of
-from autoaccel.runtime.script.events import Events, RootCalls, before, listen
+from autoaccel.runtime.script.events import Events, RootCalls, before, listen, put
 from autoaccel.runtime.script.facts import models_held, script_facts, training_facts
 from autoaccel.runtime.script.following import where_another_follows
 from autoaccel.runtime.script.numbering import Numbers, key_of
@@ -51,16 +51,21 @@ class Observer(Events):
     """Hears of a script's first updates, and tells what it has seen once they repeat."""
 
     def __init__(
-        self, finished: Callable[[TrainingFacts], None], first_step: Callable[[], None] = lambda: None
+        self,
+        finished: Callable[[TrainingFacts], None],
+        first_step: Callable[[], None] = lambda: None,
+        may_load: bool = True,
     ) -> None:
         """Begin with nothing seen.
 
         Args:
-            finished: Called with what was seen; it does not return.
+            finished: Called with what was seen; it does not return, unless the training goes on.
             first_step: Called once, after the first update.
+            may_load: Whether samples may be loaded besides those that are trained on.
         """
         self._finished = finished
         self._first_step = first_step
+        self._may_load = may_load
         self._seen = Seen()
         self._numbers = Numbers()
         self._trainings = Trainings(self._tell)
@@ -82,13 +87,15 @@ class Observer(Events):
         self._has_begun = self._is_updating = self._spawns = False
         self._roots: RootCalls | None = None
         self._children: Children | None = None
+        self._ends_of_hearing: list[Callable[[], None]] = []
 
     def attach(self, failed: Callable[[BaseException], None]) -> None:
         """Hear of all that follows in this process."""
-        listen(self, failed)
+        ends = self._ends_of_hearing
+        ends.append(listen(self, failed))
         self._roots = RootCalls(self._root_called)
         for kind in (nn.Module, torch.optim.Optimizer, DataLoader):
-            before(kind, "__init__", lambda thing, *_, **__: self._origins.note(thing))
+            ends.append(before(kind, "__init__", lambda thing, *_, **__: self._origins.note(thing)))
         self._hear_draws()
         self._hear_autocast()
         for holder, name, words in (
@@ -99,11 +106,29 @@ class Observer(Events):
             (torch.nn.utils, "clip_grad_value_", "clips gradients by value"),
             (torch, "use_deterministic_algorithms", "asks for deterministic algorithms"),
         ):
-            before(holder, name, lambda *_, words=words, **__: self._does(words))
-        before(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._starts_processes)
+            ends.append(before(holder, name, lambda *_, words=words, **__: self._does(words)))
+        ends.append(before(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._starts_processes))
         self._children = Children(partial(self._children_train, failed))
-        before(torch.amp.GradScaler, "scale", self._loss_scaled)
-        before(torch.autograd, "grad", self._grad_called)
+        ends.append(before(torch.amp.GradScaler, "scale", self._loss_scaled))
+        ends.append(before(torch.autograd, "grad", self._grad_called))
+
+    def detach(self) -> None:
+        """Hear of nothing that follows; not to be called within an update, whose hooks are being gone through."""
+        for end in reversed(self._ends_of_hearing):
+            end()
+        self._ends_of_hearing.clear()
+        if self._roots is not None:
+            self._roots.end()
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers of the optimizers that were seen."""
+        return self._numbers
+
+    @property
+    def optimizers(self) -> tuple[torch.optim.Optimizer, ...]:
+        """Those that have made updates."""
+        return tuple(self._seen.optimizers)
 
     def ended(self) -> bool:
         """The script has ended: tell what was seen, if there was anything."""
@@ -171,7 +196,7 @@ class Observer(Events):
                 sources.loaded()
             return batch
 
-        iterators.__init__, iterators.__next__ = begun, drawn  # replaced while it is observed
+        self._ends_of_hearing += [put(iterators, "__init__", begun), put(iterators, "__next__", drawn)]
 
     def _hear_autocast(self) -> None:
         kind: Any = torch.autocast
@@ -184,7 +209,7 @@ class Observer(Events):
                 self._seen.autocast.add(str(torch.get_autocast_dtype(device)).removeprefix("torch."))
             return entered
 
-        kind.__enter__ = enter
+        self._ends_of_hearing.append(put(kind, "__enter__", enter))
 
     def _root_called(self, module: nn.Module, trains: bool) -> None:
         is_known = any(root is module for root in self._seen.roots)
@@ -344,7 +369,7 @@ class Observer(Events):
             reasons = [sources.ended(trained) for sources in self._sources[key]]
             seen.loading_bound[key] = next(filter(None, reasons), "")
         seen.others = others
-        self._finished(training_facts(seen, script_facts(seen)))
+        self._finished(training_facts(seen, script_facts(seen), self._may_load))
 
 
 def _has_compiled() -> bool:

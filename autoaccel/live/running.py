@@ -1,0 +1,48 @@
+"""A script's whole run, tuned while it trains: this process is the script's own, its streams and exit code included.
+
+Imports no torch: the script imports it when it likes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from autoaccel.records.base import decode
+from autoaccel.records.messages import TuneLive, WorkerSpec
+from autoaccel.records.workload import Script
+from autoaccel.runtime.script.entry import enter
+from autoaccel.runtime.script.entry import main as run
+from autoaccel.runtime.script.torch_import import when_torch_is_imported
+from autoaccel.runtime.vision import watch_for_torchvision
+from autoaccel.text import one_line, say
+
+
+def main() -> None:
+    """Run the script of the spec that waits at the descriptor that is the first argument."""
+    with os.fdopen(int(sys.argv[1]), "rb") as pipe:
+        spec = decode(pipe.read(), WorkerSpec)
+    script, task = spec.workload, spec.task
+    assert isinstance(script, Script)
+    assert isinstance(task, TuneLive)
+    enter(script.imports_from, script.program, script.arguments)
+    watch_for_torchvision()
+    summaries: list[Callable[[], str]] = []  # once torch is there
+    when_torch_is_imported(lambda: summaries.append(_attach(task.space)))
+    process = os.getpid()
+    try:
+        run(script.path, script.module)
+    finally:
+        if os.getpid() == process and summaries:
+            _say(summaries[0]())
+
+
+def _attach(space: str) -> Callable[[], str]:
+    from autoaccel.live.following import tune_as_it_trains
+
+    return tune_as_it_trains(space, _say)
+
+
+def _say(line: str) -> None:
+    say(one_line(f"autoaccel: {line}"), to_stderr=True)

@@ -1,0 +1,150 @@
+"""The steps of a script that trains on: looked at until they repeat, then told of one by one, for as long as wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from autoaccel.records.rounding import UpdatesCompared
+from autoaccel.records.seen import ScriptFacts
+from autoaccel.records.settings import Settings
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.runtime.script.beside import Beside
+from autoaccel.runtime.script.boundary import Boundary, PacedScript
+from autoaccel.runtime.script.cycle import TrainingOverError
+from autoaccel.runtime.script.events import listen
+from autoaccel.runtime.script.models import Models
+from autoaccel.runtime.script.observe import Observer
+from autoaccel.runtime.script.switched import Switched
+from autoaccel.runtime.steps import Step
+
+
+class LookingOn(Observer):
+    """Looks at a script's first steps; it goes on as if nobody did."""
+
+    def __init__(
+        self, seen: Callable[[TrainingFacts, LookingOn], None], failed: Callable[[BaseException], None]
+    ) -> None:
+        """Begin to look.
+
+        Args:
+            seen: Called once, with what was seen, before the gradients of a later step are computed.
+            failed: Called with an error of ours.
+        """
+        super().__init__(self._is_known, may_load=False)
+        self._tell_seen = seen
+        self._facts: TrainingFacts | None = None
+        self._failed = failed
+        self.attach(failed)
+
+    def _is_known(self, facts: TrainingFacts) -> None:
+        self._facts = facts
+
+    def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        """Look at it, unless all is known."""
+        if self._facts is None:
+            super().update_begins(optimizer)
+
+    def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
+        """Look at what has happened since the last one, unless all is known."""
+        if self._facts is None:
+            super().update_ended(optimizer)
+
+    def backward_begins(self, loss: torch.Tensor) -> None:
+        """Leave the script alone once all is known; not within an update, whose hooks are being gone through."""
+        if self._facts is None:
+            super().backward_begins(loss)
+            return
+        self.detach()
+        self._tell_seen(self._facts, self)
+
+
+class FollowedSteps(Boundary):
+    """Tells of each step of a script, made under settings that may change."""
+
+    def __init__(
+        self,
+        facts: ScriptFacts,
+        switched: Switched,
+        observed: Observer,
+        step_ended: Callable[[Step | None], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Begin with the step whose gradients are computed next.
+
+        Args:
+            facts: What the script was seen to do.
+            switched: Its settings.
+            observed: Who has seen it: optimizers keep their numbers.
+            step_ended: Called after each step; with None if it does not count.
+            failed: Called with an error of ours.
+        """
+        paced = PacedScript(facts, switched)
+        super().__init__(facts, paced, _nothing, switched.equip_optimizer, step_ended)
+        paced.step_left_out = lambda: step_ended(None)  # type: ignore[method-assign]
+        self._switched = switched
+        self._numbers = observed.numbers
+        for optimizer in observed.optimizers:
+            switched.equip_optimizer(optimizer)
+        self._models = Models(switched, paced, self)
+        self._optimizers = observed.optimizers
+        self._beside: Beside | None = None
+        self._is_beside = False  # whether updates are made that are none of the script's
+        self._wants_end = False
+        self._end_listening = listen(self, failed)
+
+    def backward_begins(self, loss: torch.Tensor) -> None:
+        """Keep the loss; and stop to listen once that is wanted."""
+        if self._wants_end:
+            self._end_listening()
+            self._models.end()
+            self._switched.let_go()
+            return
+        super().backward_begins(loss)
+        if self._beside is not None:
+            self._beside.backward_begins(loss)
+
+    def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
+        """Begin, at the latest; another training than the one that was seen is not tuned."""
+        if self._wants_end or self._is_beside:
+            return
+        if self._beside is not None:
+            self._beside.update_begins()
+        try:
+            super().update_begins(optimizer)
+        except TrainingOverError:
+            self.end()
+
+    def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
+        """A step may be complete."""
+        if self._wants_end or self._is_beside:
+            return
+        if self._models.trained and self._numbers.of(optimizer) == self._cycle.last:
+            self._models.end()  # each was called by now; copies of them are none of the script's
+        super().update_ended(optimizer)
+
+    def compute_beside(self, settings: Settings | None) -> None:
+        """Compute the next step's update under other settings as well; None: of the script's own alone."""
+        if settings is None:
+            self._beside = None
+        elif self._beside is None:
+            self._beside = Beside(self._switched, self._optimizers, settings)
+
+    def beside(self) -> UpdatesCompared | str | None:
+        """Return what updates beside say, once there are enough of them, or why they cannot be computed."""
+        if self._beside is None:
+            return None
+        self._is_beside = True
+        try:
+            return self._beside.step_ended()
+        finally:
+            self._is_beside = False
+
+    def end(self) -> None:
+        """Tell of no further step."""
+        self._wants_end = True
+
+
+def _nothing() -> None:
+    """The first step begins, of which nobody need be told."""

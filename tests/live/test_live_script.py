@@ -1,0 +1,102 @@
+"""Scripts that are tuned while they train: the same samples, losses and weights as in plain Python, to the last bit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import random, sys
+import numpy, torch
+from torch import nn
+
+steps, seed = int(sys.argv[1]), 0
+random.seed(seed); numpy.random.seed(seed); torch.manual_seed(seed)
+
+class Drawn(torch.utils.data.Dataset):
+    def __init__(self):
+        self.images, self.asked = torch.randn(256, 3, 24, 24), 0
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        self.asked += 1  # what looks at samples on its own would change the training
+        noise = torch.rand(1) + random.random() + numpy.random.rand() + 0.001 * self.asked
+        return self.images[index] * noise.float(), index % 10
+
+model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.ReLU(),
+                      nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(32, 10))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+data = Drawn()
+loader = torch.utils.data.DataLoader(data, 32, shuffle=True)
+made = 0
+while made < steps:
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        made += 1
+        print(made, loss.item().hex())
+        if made == steps:
+            break
+    schedule.step()
+    model.eval()
+    with torch.no_grad():
+        model(data.images[:8])
+    model.train()
+print(sum(one.double().sum().item() for one in model.state_dict().values()).hex(), torch.rand(1).item().hex())
+print(sorted(optimizer.state_dict()["param_groups"][0].items()), "_compiled_call_impl" in vars(model))
+"""
+
+
+def outputs(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
+
+
+def test_a_script_is_trained_to_its_end_as_in_plain_python(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    plain = outputs(tmp_path, "train.py", "1000")
+    live = outputs(tmp_path, "-m", "autoaccel", "run", "train.py", "--space", "exact-only", "--", "1000")
+    assert (live.returncode, live.stdout) == (plain.returncode, plain.stdout)
+    assert plain.returncode == 0
+    # It was tuned: something was compared, whatever came of it.
+    assert " as fast, " in live.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.py"]
+
+
+def test_one_that_ends_early_or_fails_does_so_as_in_plain_python(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    plain = outputs(tmp_path, "train.py", "5")
+    live = outputs(tmp_path, "-m", "autoaccel", "run", "train.py", "--", "5")
+    assert (live.returncode, live.stdout) == (plain.returncode, plain.stdout)
+    (tmp_path / "train.py").write_text(SCRIPT.replace("schedule.step()", "raise SystemExit(7)"))
+    assert outputs(tmp_path, "-m", "autoaccel", "run", "train.py", "--", "1000").returncode == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("missing.py",), "missing.py"),
+        (("recipe.json",), "name what is to be trained with it"),
+        (("build.py",), "needs a recipe"),
+        (("train.py", "--seed", "3"), "cannot be used with a script"),
+        (("train.py", "--space", "none"), "--space none: must be one of"),
+        (("-m", "torch.distributed.run", "--", "train.py"), "several processes are not tuned while they train"),
+    ],
+)
+def test_what_cannot_be_tuned_so_is_said_in_a_sentence(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "recipe.json").write_text("{}")
+    (tmp_path / "build.py").write_text("def build(): ...\n")
+    done = outputs(tmp_path, "-m", "autoaccel", "run", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
