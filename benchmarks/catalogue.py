@@ -90,6 +90,12 @@ BENCHMARKS = (
         {"unseen": 75}, 640, needs=_TRAININGS, extra="unseen", ends_in_time=True,
     ),
     Benchmark(
+        "evidence", "studies.evidence.measure",
+        "what proofs are worth where metrics are hard to judge: twelve recipes beside eight settings that were fixed "
+        "beforehand",
+        {"evidence": 12}, 110, ends_in_time=True,
+    ),
+    Benchmark(
         "budgets", "studies.budgets",
         "what a tune hands back in one to eight minutes: nineteen tries",
         {"budgets": 19}, 45, needs=_TRAININGS, extra="unseen", ends_in_time=True,

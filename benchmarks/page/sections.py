@@ -10,6 +10,7 @@ from benchmarks.catalogue import BENCHMARKS
 from benchmarks.page import advice, claims, levers, runs, searches
 from benchmarks.page import ranks as several
 from benchmarks.page.budgets import budgets
+from benchmarks.page.evidence import evidence
 from benchmarks.page.gpu import on_gpu
 from benchmarks.page.packages import packages
 from benchmarks.page.rounding import rounding
@@ -58,6 +59,7 @@ SECTIONS = {
         command="make benchmark NAME=live ARGS=--rescore",
     ),
     "unseen": Section("Trainings never seen before, ten minutes each", unseen, False),
+    "evidence": Section("Metrics that are hard to judge", evidence),
     "budgets": Section("Less than ten minutes", budgets),
     "scripts": Section("Scripts as they are", scripts),
     "hard_cases": Section("Scripts as people write them, from end to end", hard_cases, False),
