@@ -23,21 +23,21 @@ MAX_PAIRS = 24  # of blocks; by then it must be decided
 Result = TypeVar("Result")
 
 
-class Wanted(NamedTuple):
+class StepWanted(NamedTuple):
     """How the next step of the training is made."""
 
     settings: Settings
     beside: Settings | None = None  # whose update on its batch is computed beside it
 
 
-class Made(NamedTuple):
+class StepTaken(NamedTuple):
     """What came of a step."""
 
     seconds: float | None  # None where they do not count: something else was done beside it, such as an evaluation
     beside: UpdatesCompared | str | None = None  # what updates beside say once there are enough, or why they cannot
 
 
-Steps: TypeAlias = Generator[Wanted, Made, Result]
+Steps: TypeAlias = Generator[StepWanted, StepTaken, Result]
 """Yields how each step is to be made, is sent what came of it, and returns its result."""
 
 
@@ -75,11 +75,11 @@ def _block(settings: Settings) -> Steps[tuple[float, int]]:
     """Make a block; return the mean seconds of its steps that count, and how many were made."""
     made = 0
     while made < SETTLING_STEPS:
-        yield Wanted(settings)
+        yield StepWanted(settings)
         made += 1
     counted: list[float] = []
     while len(counted) < BLOCK_STEPS or sum(counted) < BLOCK_SECONDS:
-        step = yield Wanted(settings)
+        step = yield StepWanted(settings)
         made += 1
         if step.seconds is not None:
             counted.append(step.seconds)

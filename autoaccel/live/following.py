@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.errors import BadRequestError
-from autoaccel.live.blocks import Made
+from autoaccel.live.blocks import StepTaken
 from autoaccel.live.space import live_space
 from autoaccel.live.tuner import LiveTuner, Tried
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.settings import describe_change
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.script.following_steps import FollowedSteps, LookingOn
-from autoaccel.runtime.script.switched import Switched
+from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
 from autoaccel.space.knobs import KnobContext, baseline_settings
 
@@ -75,7 +75,7 @@ class LiveScript:
         guesses = first_candidates(searched, context, self._own, ())
         self._tuner = LiveTuner(self._own, guesses, searched, self._tell, random.Random(0))
         self._steps = self._tuner.steps()
-        self._switched = Switched(self._own, facts.device)
+        self._switched = SwitchedSettings(self._own, facts.device)
         self._followed = FollowedSteps(facts.script, self._switched, looking_on, self._step_ended, self._fail)
         self._wants_beside = False
         self._kept: list[Tried] = []
@@ -99,14 +99,14 @@ class LiveScript:
     def _step_ended(self, step: Step | None) -> None:
         beside = self._followed.beside()
         counts = step is not None and not self._wants_beside
-        self._ask(Made(step.seconds if step is not None and counts else None, beside))
+        self._ask(StepTaken(step.seconds if step is not None and counts else None, beside))
 
-    def _ask(self, made: Made | None) -> None:
+    def _ask(self, made: StepTaken | None) -> None:
         """Let the next step be made as the tuner wants it; None to begin."""
         try:
             wanted = next(self._steps) if made is None else self._steps.send(made)
             if wanted.beside is not None and not self._has_room:
-                wanted = self._steps.send(Made(None, "too little memory is free for copies of what is trained"))
+                wanted = self._steps.send(StepTaken(None, "too little memory is free for copies of what is trained"))
         except StopIteration:
             self._switched.switch(self._tuner.best)
             self._followed.end()

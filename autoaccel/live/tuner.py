@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from autoaccel.live.blocks import MAX_PAIRS, Compared, Steps, Wanted, compare_in_blocks
+from autoaccel.live.blocks import MAX_PAIRS, Compared, Steps, StepWanted, compare_in_blocks
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.space import SearchSpace
@@ -92,7 +92,7 @@ class LiveTuner:
         """Return whether settings that round keep the training what it is, by updates beside its own."""
         found = None
         while found is None:
-            found = (yield Wanted(self._own, settings)).beside
+            found = (yield StepWanted(self._own, settings)).beside
         if isinstance(found, str):
             self._why_not_beside = found
             return RoundingEvidence("open", found, 0, 0, 0)

@@ -13,7 +13,7 @@ from autoaccel.records.rounding import UpdatesCompared
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.knobs.layout import ChannelsLast
 from autoaccel.runtime.script.beside import Beside
-from autoaccel.runtime.script.switched import Switched
+from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.statistics.rounding import judge_updates
 
 from .samples import own_settings
@@ -36,7 +36,7 @@ def train(
     torch.manual_seed(0)
     model = make()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    switched = Switched(own_settings(), "cpu")
+    switched = SwitchedSettings(own_settings(), "cpu")
     switched.equip_model(model)
     switched.equip_optimizer(optimizer)
     beside = Beside(switched, [optimizer], {**own_settings(), **settings}) if settings is not None else None

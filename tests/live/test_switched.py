@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.knobs import found_settings
-from autoaccel.runtime.script.switched import Switched
+from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.space.knobs import KNOBS
 
 from .samples import own_settings
@@ -76,7 +76,7 @@ def test_what_was_taken_back_leaves_nothing_behind(change: Settings) -> None:
     own, (model, optimizer) = own_settings(), parts()
     plain_model = copy.deepcopy(model)
     plain_optimizer = torch.optim.AdamW(plain_model.parameters(), lr=1e-2)
-    switched = Switched(own, "cpu")
+    switched = SwitchedSettings(own, "cpu")
     switched.equip_model(model)
     switched.equip_optimizer(optimizer)
     for number in range(2):
@@ -96,7 +96,7 @@ def test_what_was_taken_back_leaves_nothing_behind(change: Settings) -> None:
 )
 def test_steps_under_other_settings_go_on_from_those_before(change: Settings) -> None:
     own, (model, optimizer) = own_settings(), parts()
-    switched = Switched(own, "cpu")
+    switched = SwitchedSettings(own, "cpu")
     switched.equip_model(model)
     switched.equip_optimizer(optimizer)
     losses = [step(model, optimizer, 0)]
@@ -114,4 +114,4 @@ def test_a_setting_that_needs_a_new_process_is_refused() -> None:
     own = own_settings()
     assert "threads.omp_wait_policy" in KNOBS
     with pytest.raises(ValueError, match="can only be set when a process starts"):
-        Switched(own, "cpu").switch({**own, "threads.omp_wait_policy": "ACTIVE"})
+        SwitchedSettings(own, "cpu").switch({**own, "threads.omp_wait_policy": "ACTIVE"})

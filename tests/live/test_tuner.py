@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autoaccel.live.blocks import Made
+from autoaccel.live.blocks import StepTaken
 from autoaccel.live.tuner import LiveTuner, Tried
 from autoaccel.records.rounding import UpdateError, UpdatesCompared
 from autoaccel.records.settings import Settings
@@ -48,7 +48,7 @@ class Run:
             while self.made < most:
                 taken = seconds(wanted.settings, self.made)
                 self.made += 1
-                wanted = steps.send(Made(taken, beside(wanted.beside) if wanted.beside else None))
+                wanted = steps.send(StepTaken(taken, beside(wanted.beside) if wanted.beside else None))
         except StopIteration:
             pass
 

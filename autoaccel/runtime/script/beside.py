@@ -28,7 +28,7 @@ from autoaccel.runtime.batches import tensors_of
 from autoaccel.runtime.randomness import random_states, restore_random_states, same_random_numbers_after
 from autoaccel.runtime.rounding import error_of
 from autoaccel.runtime.script.install import Equipped
-from autoaccel.runtime.script.switched import Switched
+from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.trained_state import TrainedState, Values
 from autoaccel.runtime.updates import change
 
@@ -62,7 +62,9 @@ class Beside:
     Whatever goes wrong in that is none of the script's business; `step_ended` says it.
     """
 
-    def __init__(self, switched: Switched, optimizers: Sequence[torch.optim.Optimizer], settings: Settings) -> None:
+    def __init__(
+        self, switched: SwitchedSettings, optimizers: Sequence[torch.optim.Optimizer], settings: Settings
+    ) -> None:
         """Begin before a step.
 
         Args:

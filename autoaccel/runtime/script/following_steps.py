@@ -16,7 +16,7 @@ from autoaccel.runtime.script.cycle import TrainingOverError
 from autoaccel.runtime.script.events import listen
 from autoaccel.runtime.script.models import Models
 from autoaccel.runtime.script.observe import Observer
-from autoaccel.runtime.script.switched import Switched
+from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
 
 
@@ -66,7 +66,7 @@ class FollowedSteps(Boundary):
     def __init__(
         self,
         facts: ScriptFacts,
-        switched: Switched,
+        switched: SwitchedSettings,
         observed: Observer,
         step_ended: Callable[[Step | None], None],
         failed: Callable[[BaseException], None],

@@ -19,7 +19,7 @@ from autoaccel.runtime.script.install import AppliedToScript, as_float32
 from autoaccel.space.knobs import KNOBS
 
 
-class Switched(AppliedToScript):
+class SwitchedSettings(AppliedToScript):
     """Settings of a script that trains, which begin as its own and can be others from the next step on.
 
     Nothing else of a step may be in flight when they change: no gradient is computed, no optimizer makes an update.
