@@ -21,7 +21,7 @@ from autoaccel.cli.internal import EXIT_INTERNAL, internal_failure_words
 from autoaccel.cli.launch import add_launch
 from autoaccel.cli.machine import add_hardware, add_knobs
 from autoaccel.cli.recipes import add_show, add_verify
-from autoaccel.cli.run import add_run
+from autoaccel.cli.run import add_run, with_recipe
 from autoaccel.cli.scale import add_scale
 from autoaccel.cli.surroundings import (
     check_surroundings,
@@ -90,7 +90,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     # Taken off first: behind an option, argparse would refuse it.
     end = arguments.index("--") if "--" in arguments else len(arguments)
     parser = _parser()
-    parsed = parser.parse_args(arguments[:end])
+    own = arguments[:end]
+    parsed = parser.parse_args(with_recipe(own) if own[:1] == ["run"] else own)
     for_file = list(arguments[end + 1 :])
     if for_file and not hasattr(parsed, "arguments"):
         parser.error(f"unrecognized arguments: {' '.join(for_file)}")

@@ -22,18 +22,17 @@ EXIT_FASTER = 0  # tune: a recipe was proven; verify: the claim holds; else: don
 EXIT_NOT_FASTER = 1  # tune: nothing faster was found; verify: the claim does not hold, or it is not clear
 
 
-def add_model(parser: argparse.ArgumentParser, or_script: bool = False, or_none: bool = False) -> None:
+def add_model(parser: argparse.ArgumentParser, or_script: bool = False) -> None:
     """Declare the user's file and its arguments.
 
     Args:
         parser: Of the command.
         or_script: Whether the file may be a script, which defines no build().
-        or_none: Whether what stands before it may be the file.
     """
     what = "Python file that defines build(), or the function ENTRY"
     if or_script:
         what += "; any other Python file or program is run as a script"
-    parser.add_argument("model", metavar="MODEL.py[:ENTRY]", nargs="?" if or_none else None, help=what)
+    parser.add_argument("model", metavar="MODEL.py[:ENTRY]", help=what)
     parser.add_argument(
         "arguments", nargs="*", default=[], metavar="-- ARGUMENT", help="arguments that the file finds in sys.argv[1:]"
     )
@@ -63,15 +62,9 @@ class _InPlaceOfFile(argparse.Action):
             action.required = action.required and action.dest != "model"
 
 
-def add_recipe(parser: argparse.ArgumentParser, or_none: bool = False) -> None:
-    """Declare the recipe.
-
-    Args:
-        parser: Of the command.
-        or_none: Whether the command does something without one, too.
-    """
-    # Without one, what comes first is the file that is trained.
-    parser.add_argument("recipe", metavar="RECIPE", nargs="?" if or_none else None, help="recipe.json of a run")
+def add_recipe(parser: argparse.ArgumentParser) -> None:
+    """Declare the recipe."""
+    parser.add_argument("recipe", metavar="RECIPE", help="recipe.json of a run")
     parser.add_argument(
         "--accept-other-machine", action="store_true", help="use the recipe even if it was made on another machine"
     )

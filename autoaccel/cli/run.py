@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,18 +17,33 @@ from autoaccel.cli.common import (
     use_of,
     workload_of,
 )
-from autoaccel.errors import BadRequestError
 from autoaccel.text import say
 
 if TYPE_CHECKING:
     from autoaccel.records.workload import Workload
 
 
+NO_RECIPE = ""
+"""Stands in the place of a recipe where a command line names none."""
+
+
+def with_recipe(arguments: Sequence[str]) -> list[str]:
+    """Return the command line of `run`, in which `NO_RECIPE` is named if it names a training alone.
+
+    argparse takes what comes first for the recipe, wherever options stand; one that may be missing it cannot have.
+    """
+    first = arguments[1] if len(arguments) > 1 else ""
+    names_training = first.startswith("-") or first.partition(":")[0].endswith(".py")
+    if names_training and not any(one.endswith(".json") for one in arguments):
+        return [arguments[0], NO_RECIPE, *arguments[1:]]
+    return list(arguments)
+
+
 def add_run(commands: Commands) -> None:
     """Declare the command."""
-    run = commands.add_parser("run", help="train to the end with a recipe, or tune a script while it trains")
-    add_recipe(run, or_none=True)
-    add_model(run, or_script=True, or_none=True)
+    run = commands.add_parser("run", help="train to the end with a recipe; without one, tune a script while it trains")
+    add_recipe(run)
+    add_model(run, or_script=True)
     add_script_arguments(run)
     run.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
     run.add_argument("--save", metavar="FILE", help="write the trained weights (a state dict) to FILE")
@@ -53,11 +69,6 @@ def _check_options(parsed: argparse.Namespace, workload: Workload) -> None:
         workload.must_be_function(f"{', '.join(refused)} cannot be used with a script: pass its own options after --.")
 
 
-def _has_no_recipe(parsed: argparse.Namespace) -> bool:
-    """Whether the command line names a training alone."""
-    return parsed.recipe is None or (parsed.model is None and parsed.module is None)
-
-
 def _tune_live(parsed: argparse.Namespace) -> NoReturn:
     """Become the script, tuned while it trains.
 
@@ -66,10 +77,6 @@ def _tune_live(parsed: argparse.Namespace) -> NoReturn:
     """
     from autoaccel.commands.live import become_tuned_script
 
-    if parsed.recipe is not None:
-        parsed.model, parsed.recipe = parsed.recipe, None
-    if parsed.model is not None and parsed.model.endswith(".json"):
-        raise BadRequestError(f"{parsed.model}: name what is to be trained with it: `autoaccel run RECIPE TRAIN.py`.")
     workload = workload_of(parsed)
     _check_options(parsed, workload)
     workload.must_be_script(f"{parsed.model}: defines build(), which needs a recipe: `autoaccel tune {parsed.model}`.")
@@ -78,7 +85,7 @@ def _tune_live(parsed: argparse.Namespace) -> NoReturn:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    if _has_no_recipe(parsed):
+    if parsed.recipe == NO_RECIPE:
         return _tune_live(parsed)
     from autoaccel.commands.running import TrainingOptions, check_checkpoint, train_with_recipe
     from autoaccel.commands.scripts import become_script

@@ -64,7 +64,6 @@ class LiveScript:
             say: See `Say`.
             began: When the training did, by the monotonic clock.
         """
-        assert facts.script is not None  # it was looked at as one
         self._say = say
         self._began = began
         if facts.device != "cpu":
@@ -76,7 +75,7 @@ class LiveScript:
         self._tuner = LiveTuner(self._own, guesses, searched, self._tell, random.Random(0))
         self._steps = self._tuner.steps()
         self._switched = SwitchedSettings(self._own, facts.device)
-        self._followed = FollowedSteps(facts.script, self._switched, looking_on, self._step_ended, self._fail)
+        self._followed = FollowedSteps(facts, self._switched, looking_on, self._step_ended, self._fail)
         self._wants_beside = False
         self._kept: list[Tried] = []
         self._ask(None)

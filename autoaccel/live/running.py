@@ -6,28 +6,20 @@ Imports no torch: the script imports it when it likes.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 
-from autoaccel.records.base import decode
-from autoaccel.records.messages import TuneLive, WorkerSpec
-from autoaccel.records.workload import Script
-from autoaccel.runtime.script.entry import enter
+from autoaccel.records.messages import TuneLive
 from autoaccel.runtime.script.entry import main as run
+from autoaccel.runtime.script.running import entered
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
-from autoaccel.runtime.vision import watch_for_torchvision
 from autoaccel.text import one_line, say
 
 
 def main() -> None:
-    """Run the script of the spec that waits at the descriptor that is the first argument."""
-    with os.fdopen(int(sys.argv[1]), "rb") as pipe:
-        spec = decode(pipe.read(), WorkerSpec)
-    script, task = spec.workload, spec.task
-    assert isinstance(script, Script)
+    """Run the script that waits, and tune it."""
+    spec, script = entered()
+    task = spec.task
     assert isinstance(task, TuneLive)
-    enter(script.imports_from, script.program, script.arguments)
-    watch_for_torchvision()
     summaries: list[Callable[[], str]] = []  # once torch is there
     when_torch_is_imported(lambda: summaries.append(_attach(task.space)))
     process = os.getpid()

@@ -85,10 +85,10 @@ def test_one_that_ends_early_or_fails_does_so_as_in_plain_python(tmp_path: Path)
     ("arguments", "words"),
     [
         (("missing.py",), "missing.py"),
-        (("recipe.json",), "name what is to be trained with it"),
         (("build.py",), "needs a recipe"),
         (("train.py", "--seed", "3"), "cannot be used with a script"),
         (("train.py", "--space", "none"), "--space none: must be one of"),
+        (("--space", "exact-only", "train.py", "--seed", "3"), "cannot be used with a script"),
         (("-m", "torch.distributed.run", "--", "train.py"), "several processes are not tuned while they train"),
     ],
 )

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import torch
 
 from autoaccel.records.rounding import UpdatesCompared
-from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.script.beside import Beside
@@ -65,7 +64,7 @@ class FollowedSteps(Boundary):
 
     def __init__(
         self,
-        facts: ScriptFacts,
+        facts: TrainingFacts,
         switched: SwitchedSettings,
         observed: Observer,
         step_ended: Callable[[Step | None], None],
@@ -80,8 +79,9 @@ class FollowedSteps(Boundary):
             step_ended: Called after each step; with None if it does not count.
             failed: Called with an error of ours.
         """
-        paced = PacedScript(facts, switched)
-        super().__init__(facts, paced, _nothing, switched.equip_optimizer, step_ended)
+        assert facts.script is not None  # a script was looked at
+        paced = PacedScript(facts.script, switched)
+        super().__init__(facts.script, paced, _nothing, switched.equip_optimizer, step_ended)
         paced.step_left_out = lambda: step_ended(None)  # type: ignore[method-assign]
         self._switched = switched
         self._numbers = observed.numbers

@@ -19,14 +19,20 @@ from autoaccel.runtime.vision import watch_for_torchvision
 from autoaccel.text import one_line, say
 
 
-def main() -> None:
-    """Run the script of the spec that waits at the descriptor that is the first argument."""
+def entered() -> tuple[WorkerSpec, Script]:
+    """Return the spec that waits at the descriptor that is the first argument, and its script, which is to be run."""
     with os.fdopen(int(sys.argv[1]), "rb") as pipe:
         spec = decode(pipe.read(), WorkerSpec)
     script = spec.workload
     assert isinstance(script, Script)
     enter(script.imports_from, script.program, script.arguments)
     watch_for_torchvision()
+    return spec, script
+
+
+def main() -> None:
+    """Run the script that waits, under the settings of its spec."""
+    spec, script = entered()
     heard: list[Callable[[], bool]] = []  # once torch is there: whether an update was
     when_torch_is_imported(lambda: heard.append(_attach(spec)))
     process = os.getpid()
