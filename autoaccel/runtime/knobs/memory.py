@@ -69,7 +69,7 @@ class KeepFreed(Effect):
         if (faults := _faults_of_reuse(_REUSED_BYTES)) >= _REUSED_BYTES // _HUGE_PAGE_BYTES:
             raise IneffectiveError(
                 f"{faults:,} pages of memory that was freed came back from the system: another allocator is loaded, or "
-                "MALLOC_TRIM_THRESHOLD_ was not set when the process started"
+                "MALLOC_TRIM_THRESHOLD_ was less when the process started"
             )
         return "memory that is freed is kept"
 
