@@ -16,10 +16,11 @@ from autoaccel.live.tuner import LiveTuner, Tried
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.settings import describe_change
 from autoaccel.records.workload import TrainingFacts
+from autoaccel.runtime.knobs import lasts
 from autoaccel.runtime.script.following_steps import FollowedSteps, LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
-from autoaccel.space.knobs import KnobContext, baseline_settings
+from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 
 Say = Callable[[str], None]
 """Told what a person should know, a line each."""
@@ -72,7 +73,8 @@ class LiveScript:
         context = KnobContext(self._machine, facts)
         self._own, searched = baseline_settings(context), live_space(context, space)
         guesses = first_candidates(searched, context, self._own, ())
-        self._tuner = LiveTuner(self._own, guesses, searched, self._tell, random.Random(0))
+        lasting = [name for name in searched.open if lasts(KNOBS[name])]
+        self._tuner = LiveTuner(self._own, guesses, searched, lasting, self._tell, random.Random(0))
         self._steps = self._tuner.steps()
         self._switched = SwitchedSettings(self._own, facts.device)
         self._followed = FollowedSteps(facts, self._switched, looking_on, self._step_ended, self._fail)
