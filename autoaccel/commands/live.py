@@ -9,6 +9,7 @@ from typing import NoReturn
 from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import TuneLive, WorkerSpec
 from autoaccel.records.workload import Workload
+from autoaccel.runs.run_names import next_run_path
 from autoaccel.space.search_space import check_wishes
 from autoaccel.workers.processes import processes_of
 
@@ -28,6 +29,7 @@ def become_tuned(workload: Workload, space: str, seed: int) -> NoReturn:
     if workload.launcher is not None:
         raise BadRequestError("several processes are not tuned while they train: tune first, and run with the recipe.")
     path = Path(space)
-    # A script may go to another folder.
-    task = TuneLive(str(path.absolute()) if path.suffix == ".toml" else space, seed)
+    # Absolute: a script may go to another folder.
+    named = str(path.absolute()) if path.suffix == ".toml" else space
+    task = TuneLive(named, str(next_run_path(Path(workload.path).stem).absolute()), seed)
     processes_of(workload).become_tuned((WorkerSpec(task=task, workload=workload), dict(os.environ)))

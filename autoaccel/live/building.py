@@ -22,17 +22,17 @@ def main() -> None:
     task, workload = spec.task, spec.workload
     assert isinstance(task, TuneLive)
     assert isinstance(workload, TrainingFunction)
-    summary = tune_as_it_trains(task.space, _tell)
+    summary = tune_as_it_trains(task, _tell)
     try:
         result = train_whole(workload, task.seed)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         result = failure_from(error)
-    _tell(summary())
     if isinstance(result, Failure):
         say("\n".join(filter(None, (f"autoaccel: {result.message}", result.traceback))), to_stderr=True)
         sys.exit(2 if result.kind == "invalid" else 3)
+    _tell(summary())
     seconds = result.train_seconds[0]
     say(f"trained {result.steps} steps in {format_duration(seconds)}: {result.samples / seconds:,.0f} samples/s")
     say(f"{result.metric}: {result.metrics[0]:.6g}")

@@ -71,6 +71,7 @@ class TuneLive(Record, frozen=True, tag="tune live"):
     """Train to the end, and tune by the steps that are made."""
 
     space: str  # name of the search space, or path of its file
+    folder: str  # where what was tried is written
     seed: int = 0  # of what build() returns; a script has its own
 
 
