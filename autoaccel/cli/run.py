@@ -1,4 +1,4 @@
-"""The command `run`: train to the end with a recipe."""
+"""The command `run`: train to the end with a recipe, or without one, and tune meanwhile."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from autoaccel.cli.common import (
     use_of,
     workload_of,
 )
+from autoaccel.errors import BadRequestError
 from autoaccel.text import say
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def with_recipe(arguments: Sequence[str]) -> list[str]:
 
 def add_run(commands: Commands) -> None:
     """Declare the command."""
-    run = commands.add_parser("run", help="train to the end with a recipe; without one, tune a script while it trains")
+    run = commands.add_parser("run", help="train to the end with a recipe; without one, tune while it trains")
     add_recipe(run)
     add_model(run, or_script=True)
     add_script_arguments(run)
@@ -55,7 +56,7 @@ def add_run(commands: Commands) -> None:
         "--max-restarts", type=int, default=0, metavar="N", help="maximum number of restarts after a crash (default: 0)"
     )
     run.add_argument("--space", default="default", metavar="NAME",
-                     help="search space of a script that is tuned while it trains: "
+                     help="search space of a training that is tuned while it runs: "
                           "default, everything, exact-only, quick or a .toml file (default: default)")  # fmt: skip
     run.add_argument("--explain", action="store_true", help="first show which cores, threads and GPU each rank gets")
     run.set_defaults(handler=_run)
@@ -70,18 +71,17 @@ def _check_options(parsed: argparse.Namespace, workload: Workload) -> None:
 
 
 def _tune_live(parsed: argparse.Namespace) -> NoReturn:
-    """Become the script, tuned while it trains.
-
-    Raises:
-        BadRequestError: If the training is no script.
-    """
-    from autoaccel.commands.live import become_tuned_script
+    """Become the training, tuned while it trains."""
+    from autoaccel.commands.live import become_tuned
+    from autoaccel.units import MAX_SEED, check_range
 
     workload = workload_of(parsed)
     _check_options(parsed, workload)
-    workload.must_be_script(f"{parsed.model}: defines build(), which needs a recipe: `autoaccel tune {parsed.model}`.")
-    become_tuned_script(workload, parsed.space)
-    raise AssertionError  # a script is become
+    check_range("--seed", parsed.seed, 0, MAX_SEED)
+    for option in ("save", "checkpoint", "explain", "max_restarts"):
+        if getattr(parsed, option):
+            raise BadRequestError(f"--{option.replace('_', '-')}: with a recipe only: `autoaccel run RECIPE FILE`.")
+    become_tuned(workload, parsed.space, parsed.seed)
 
 
 def _run(parsed: argparse.Namespace) -> int:

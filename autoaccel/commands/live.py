@@ -1,37 +1,35 @@
-"""Run a script from its first line to its last, and tune it while it trains."""
+"""Train from the first line to the last, and tune by the steps that are made."""
 
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import TuneLive, WorkerSpec
 from autoaccel.records.workload import Workload
+from autoaccel.runs.run_names import next_run_path
 from autoaccel.space.search_space import check_wishes
-from autoaccel.workers.processes import WholeRun, processes_of
+from autoaccel.workers.processes import processes_of
 
 
-def become_tuned_script(workload: Workload, space: str) -> None:
-    """Become the script, tuned while it trains: streams, signals and exit code are its own.
-
-    This returns if the training is a function.
+def become_tuned(workload: Workload, space: str, seed: int) -> NoReturn:
+    """Become the training, tuned while it trains: streams, signals and exit code are its own.
 
     Args:
-        workload: The script.
+        workload: What is trained.
         space: Name of a search space, or the path of its file.
+        seed: Of what build() returns.
 
     Raises:
-        BadRequestError: If the script is a launcher, whose processes train, or there is no such search space.
+        BadRequestError: If it is a launcher, whose processes train, or there is no such search space.
     """
     check_wishes(space)
     if workload.launcher is not None:
         raise BadRequestError("several processes are not tuned while they train: tune first, and run with the recipe.")
-    processes_of(workload).become(partial(_whole_run, workload, space))
-
-
-def _whole_run(workload: Workload, space: str) -> WholeRun:
     path = Path(space)
-    task = TuneLive(str(path.absolute()) if path.suffix == ".toml" else space)  # it may go to another folder
-    return WorkerSpec(task=task, workload=workload), dict(os.environ)
+    # Absolute: a script may go to another folder.
+    named = str(path.absolute()) if path.suffix == ".toml" else space
+    task = TuneLive(named, str(next_run_path(Path(workload.path).stem).absolute()), seed)
+    processes_of(workload).become_tuned((WorkerSpec(task=task, workload=workload), dict(os.environ)))

@@ -19,6 +19,9 @@ BLOCK_SECONDS, BLOCK_STEPS = 0.4, 3
 """What a block takes at least. Shorter ones would lose more to settling; longer ones would meet other conditions than
 the block beside them."""
 MAX_PAIRS = 24  # of blocks; by then it must be decided
+BLOCKS_BEFORE = 8
+"""Of what is in use, before settings are taken on that cannot be taken back exactly: blocks in turns would show them
+beside what they have left behind."""
 
 Result = TypeVar("Result")
 
@@ -66,6 +69,32 @@ def compare_in_blocks(own: Settings, other: Settings, rule: SpeedRule, chance: r
             means[side], made = yield from _block((own, other)[side])
             steps += made * side
         pairs.append([(means[0], means[1])])
+        if (decided := rule.decide(pairs)) is not None:
+            return Compared(decided, rule.compare(pairs), steps)
+    return Compared(False, rule.compare(pairs), steps)
+
+
+def compare_before_and_after(own: Settings, other: Settings, rule: SpeedRule) -> Steps[Compared]:
+    """Compare settings that leave something behind with those before them; see `compare_in_blocks`.
+
+    What changes with time tells one from the other as the settings do, so these are not compared in turns for longer
+    than they must be.
+
+    Args:
+        own: What is in use.
+        other: What may be faster.
+        rule: When blocks show that it is worth having.
+    """
+    before: list[float] = []
+    while len(before) < BLOCKS_BEFORE:
+        mean, _ = yield from _block(own)
+        before.append(mean)
+    pairs: list[list[Pair]] = []
+    steps = 0
+    for mean in before:
+        after, made = yield from _block(other)
+        steps += made
+        pairs.append([(mean, after)])
         if (decided := rule.decide(pairs)) is not None:
             return Compared(decided, rule.compare(pairs), steps)
     return Compared(False, rule.compare(pairs), steps)

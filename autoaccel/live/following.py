@@ -7,6 +7,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.errors import BadRequestError
@@ -14,22 +15,26 @@ from autoaccel.live.blocks import StepTaken
 from autoaccel.live.space import live_space
 from autoaccel.live.tuner import LiveTuner, Tried
 from autoaccel.machine.detect import detect_machine
-from autoaccel.records.settings import describe_change
+from autoaccel.records.base import encode
+from autoaccel.records.live import LiveTried
+from autoaccel.records.messages import TuneLive
+from autoaccel.records.settings import changed, describe_change
 from autoaccel.records.workload import TrainingFacts
+from autoaccel.runtime.knobs import lasts
 from autoaccel.runtime.script.following_steps import FollowedSteps, LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
-from autoaccel.space.knobs import KnobContext, baseline_settings
+from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 
 Say = Callable[[str], None]
 """Told what a person should know, a line each."""
 
 
-def tune_as_it_trains(space: str, say: Say) -> Callable[[], str]:
+def tune_as_it_trains(task: TuneLive, say: Say) -> Callable[[], str]:
     """Tune what this process trains, in which torch was just imported; the script never learns of that.
 
     Args:
-        space: Name of a search space, or the path of its file.
+        task: How.
         say: See `Say`.
 
     Returns:
@@ -40,7 +45,7 @@ def tune_as_it_trains(space: str, say: Say) -> Callable[[], str]:
     errors: list[BaseException] = []
 
     def seen(facts: TrainingFacts, looking_on: LookingOn) -> None:
-        live.append(LiveScript(facts, looking_on, space, say, began))
+        live.append(LiveScript(facts, looking_on, task, say, began))
 
     def summary() -> str:
         if live:
@@ -54,30 +59,34 @@ def tune_as_it_trains(space: str, say: Say) -> Callable[[], str]:
 class LiveScript:
     """A script that is tuned by the steps that it makes."""
 
-    def __init__(self, facts: TrainingFacts, looking_on: LookingOn, space: str, say: Say, began: float) -> None:
+    def __init__(self, facts: TrainingFacts, looking_on: LookingOn, task: TuneLive, say: Say, began: float) -> None:
         """Begin to tune, between two steps.
 
         Args:
             facts: What is trained.
             looking_on: Who has seen it.
-            space: Name of a search space, or the path of its file.
+            task: How.
             say: See `Say`.
             began: When the training did, by the monotonic clock.
         """
         self._say = say
         self._began = began
+        self._steps_made = 0
+        self._log = Path(task.folder) / "live.jsonl"
         if facts.device != "cpu":
             raise BadRequestError(f"it trains on {facts.device}, and so far this is done on CPUs alone")
         self._machine = detect_machine()
         context = KnobContext(self._machine, facts)
-        self._own, searched = baseline_settings(context), live_space(context, space)
+        self._own, searched = baseline_settings(context), live_space(context, task.space)
         guesses = first_candidates(searched, context, self._own, ())
-        self._tuner = LiveTuner(self._own, guesses, searched, self._tell, random.Random(0))
+        lasting = [name for name in searched.open if lasts(KNOBS[name])]
+        self._tuner = LiveTuner(self._own, guesses, searched, lasting, self._tell, random.Random(0))
         self._steps = self._tuner.steps()
         self._switched = SwitchedSettings(self._own, facts.device)
         self._followed = FollowedSteps(facts, self._switched, looking_on, self._step_ended, self._fail)
         self._wants_beside = False
         self._kept: list[Tried] = []
+        say(f"it is tuned while it trains; what is tried is written to {self._log}")
         self._ask(None)
 
     @property
@@ -96,6 +105,7 @@ class LiveScript:
         )
 
     def _step_ended(self, step: Step | None) -> None:
+        self._steps_made += 1
         beside = self._followed.beside()
         counts = step is not None and not self._wants_beside
         self._ask(StepTaken(step.seconds if step is not None and counts else None, beside))
@@ -124,19 +134,20 @@ class LiveScript:
         return self._machine.usable_memory_bytes >= 2 * held
 
     def _tell(self, tried: Tried) -> None:
-        comparison = tried.compared.comparison
-        if comparison is None:
-            return
-        seconds = time.monotonic() - self._began
         if tried.is_kept:
             self._kept.append(tried)
-        verdict = "used from here on" if tried.is_kept else "not used"
-        if tried.rounding is not None and not tried.is_kept:
-            verdict += f": {tried.rounding.reason}"
-        self._say(
-            f"after {seconds:.0f} s: {describe_change(tried.settings, self._own)}: {comparison.speedup:.2f}x "
-            f"({comparison.low:.2f} to {comparison.high:.2f}) as fast, {verdict}"
+        found = LiveTried(
+            after_seconds=time.monotonic() - self._began,
+            after_steps=self._steps_made,
+            settings=changed(tried.settings, self._own),
+            against=changed(tried.against, self._own),
+            comparison=tried.compared.comparison,
+            rounding=tried.rounding,
+            kept=tried.is_kept,
         )
+        self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._log.open("ab") as file:
+            file.write(encode(found) + b"\n")
 
     def _fail(self, error: BaseException) -> None:
         """Let the script train on under its own settings: what fails here is none of its own."""

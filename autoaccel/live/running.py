@@ -21,7 +21,7 @@ def main() -> None:
     task = spec.task
     assert isinstance(task, TuneLive)
     summaries: list[Callable[[], str]] = []  # once torch is there
-    when_torch_is_imported(lambda: summaries.append(_attach(task.space)))
+    when_torch_is_imported(lambda: summaries.append(_attach(task)))
     process = os.getpid()
     try:
         run(script.path, script.module)
@@ -30,10 +30,10 @@ def main() -> None:
             _say(summaries[0]())
 
 
-def _attach(space: str) -> Callable[[], str]:
+def _attach(task: TuneLive) -> Callable[[], str]:
     from autoaccel.live.following import tune_as_it_trains
 
-    return tune_as_it_trains(space, _say)
+    return tune_as_it_trains(task, _say)
 
 
 def _say(line: str) -> None:

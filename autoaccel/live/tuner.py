@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from autoaccel.live.blocks import MAX_PAIRS, Compared, Steps, StepWanted, compare_in_blocks
+from autoaccel.live.blocks import MAX_PAIRS, Compared, Steps, StepWanted, compare_before_and_after, compare_in_blocks
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.space import SearchSpace
@@ -38,6 +38,7 @@ class LiveTuner:
         own: Settings,
         guesses: Sequence[Settings],
         space: SearchSpace,
+        lasting: Collection[str],
         tell: Callable[[Tried], None],
         chance: random.Random,
     ) -> None:
@@ -47,6 +48,7 @@ class LiveTuner:
             own: The user's own settings.
             guesses: Settings that are tried first, the most promising first.
             space: Whose other values are tried after these, one by one.
+            lasting: Knobs that leave something behind when they are taken back: they come last.
             tell: Told of each comparison that has ended.
             chance: Decides on the order of blocks.
         """
@@ -55,6 +57,7 @@ class LiveTuner:
         self._own = own
         self._guesses = guesses
         self._space = space
+        self._lasting = lasting
         self._tell = tell
         self._chance = chance
         self._tried = {settings_key(own)}
@@ -63,9 +66,10 @@ class LiveTuner:
     def steps(self) -> Steps[None]:
         """Yield the settings of each step, until all that may be faster was tried."""
         for guess in self._guesses:
-            yield from self._try(guess)
-        for name, values in self._space.open.items():
-            for value in values:
+            passing = {name: self._own[name] if name in self._lasting else value for name, value in guess.items()}
+            yield from self._try(self._space.settle(passing))
+        for name in sorted(self._space.open, key=lambda name: name in self._lasting):
+            for value in self._space.open[name]:
                 yield from self._try(self._with(name, value))
 
     def _with(self, name: str, value: Value) -> Settings:
@@ -79,7 +83,10 @@ class LiveTuner:
         if change.risk not in ("exact", "rounding") or (change.risk == "rounding" and self._why_not_beside):
             return
         self._tried.add(key)
-        compared = yield from compare_in_blocks(self.best, settings, self._rule, self._chance)
+        if any(settings[name] != self.best[name] for name in self._lasting):
+            compared = yield from compare_before_and_after(self.best, settings, self._rule)
+        else:
+            compared = yield from compare_in_blocks(self.best, settings, self._rule, self._chance)
         rounding = None
         if compared.is_faster and change.risk == "rounding":
             rounding = yield from self._rounding_of(settings)

@@ -68,9 +68,11 @@ class Train(Record, frozen=True, tag="train"):
 
 
 class TuneLive(Record, frozen=True, tag="tune live"):
-    """Train a script to its end, and tune it by the steps that it makes."""
+    """Train to the end, and tune by the steps that are made."""
 
     space: str  # name of the search space, or path of its file
+    folder: str  # where what was tried is written
+    seed: int = 0  # of what build() returns; a script has its own
 
 
 Task = Probe | Describe | Measure | TakeProfile | Train | RecordUpdates | CompareUpdates | TuneLive

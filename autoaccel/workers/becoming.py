@@ -10,19 +10,23 @@ from typing import NoReturn
 
 from autoaccel.records.base import encode
 from autoaccel.records.launching import Launched
-from autoaccel.records.messages import TuneLive, WorkerSpec
+from autoaccel.records.messages import WorkerSpec
 from autoaccel.workers.forking import START
 from autoaccel.workers.launchers import command, variables
 
+SCRIPT = "runtime.script.running"
+"""The module whose main() runs a script under the settings of its spec."""
 
-def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
-    """Replace this process by one that runs the spec's script, under its settings, as Python itself would run it.
 
-    Whoever has started this process, a terminal or a launcher, then has to do with the script alone.
+def become(spec: WorkerSpec, environment: Mapping[str, str], module: str = SCRIPT) -> NoReturn:
+    """Replace this process by one that trains what the spec names, as Python itself would run it.
+
+    Whoever has started this process, a terminal or a launcher, then has to do with that alone.
 
     Args:
         spec: What to run.
         environment: All variables it gets.
+        module: Of ours, whose main() runs it.
     """
     if spec.workload is not None and spec.workload.stdin:
         with Path(spec.workload.stdin).open("rb") as file:
@@ -37,5 +41,5 @@ def become(spec: WorkerSpec, environment: Mapping[str, str]) -> NoReturn:
         pipe.write(encode(spec))  # less than the 64 KiB that a pipe holds before anybody reads
     sys.stdout.flush()
     sys.stderr.flush()
-    start = START.format(module="live.running" if isinstance(spec.task, TuneLive) else "runtime.script.running")
+    start = START.format(module=module)
     os.execve(sys.executable, [sys.executable, "-c", start, str(reading)], dict(environment))

@@ -25,6 +25,9 @@ from autoaccel.workers.worker import Worker
 WholeRun = tuple[WorkerSpec, dict[str, str]]
 """What a program is to train from its first line to its last, and all variables that it gets."""
 
+TUNED_SCRIPT, TUNED_FUNCTION = "live.running", "live.building"
+"""The modules whose main() trains to the end, and tunes meanwhile."""
+
 
 class FunctionProcesses:
     """Processes that call a function, or none of the user's code: whoever has written build() knows of us."""
@@ -57,6 +60,10 @@ class FunctionProcesses:
         Args:
             whole_run: Returns what that program is told.
         """
+
+    def become_tuned(self, whole_run: WholeRun) -> NoReturn:
+        """Replace this process by one that trains, and is tuned meanwhile."""
+        become(*whole_run, TUNED_FUNCTION)
 
     def has_learned(self, failure: Failure) -> bool:
         """Whether a trial was refused to write to the user's files, and the next would not be; see `Views.learn`."""
@@ -122,6 +129,10 @@ class ScriptProcesses(FunctionProcesses):
     def become(self, whole_run: Callable[[], WholeRun]) -> NoReturn:
         """Replace this process by the script: streams, signals and exit code are its own."""
         become(*whole_run())
+
+    def become_tuned(self, whole_run: WholeRun) -> NoReturn:
+        """Replace this process by the script, tuned while it trains."""
+        become(*whole_run, TUNED_SCRIPT)
 
     def has_learned(self, failure: Failure) -> bool:
         """Whether the next trial has a copy of what this one was refused to write to."""

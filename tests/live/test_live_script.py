@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from autoaccel.records.base import decode
+from autoaccel.records.live import LiveTried
+
 SCRIPT = """
 import random, sys
 import numpy, torch
@@ -29,12 +32,23 @@ class Drawn(torch.utils.data.Dataset):
         noise = torch.rand(1) + random.random() + numpy.random.rand() + 0.001 * self.asked
         return self.images[index] * noise.float(), index % 10
 
+class Order(torch.utils.data.Sampler):
+    def __init__(self):
+        self.times = 0
+
+    def __len__(self):
+        return 256
+
+    def __iter__(self):
+        self.times += 1  # what asks it on its own would change the order
+        return iter(torch.randperm(256, generator=torch.Generator().manual_seed(self.times)).tolist())
+
 model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 32, 3), nn.ReLU(),
                       nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(32, 10))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
 data = Drawn()
-loader = torch.utils.data.DataLoader(data, 32, shuffle=True)
+loader = torch.utils.data.DataLoader(data, 32, sampler=Order())
 made = 0
 while made < steps:
     for images, labels in loader:
@@ -56,9 +70,18 @@ print(sorted(optimizer.state_dict()["param_groups"][0].items()), "_compiled_call
 """
 
 
+def tried_in(folder: Path, run: str) -> list[LiveTried]:
+    lines = (folder / "autoaccel-runs" / run / "live.jsonl").read_bytes().splitlines()
+    return [decode(line, LiveTried) for line in lines]
+
+
 def outputs(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
+    temporary = folder.parent / "temporary"
+    temporary.mkdir(exist_ok=True)
+    done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary)})  # fmt: skip
+    assert not list(temporary.glob("updates-*"))  # torch makes a folder for compiled code
+    return done
 
 
 def test_a_script_is_trained_to_its_end_as_in_plain_python(tmp_path: Path) -> None:
@@ -67,9 +90,59 @@ def test_a_script_is_trained_to_its_end_as_in_plain_python(tmp_path: Path) -> No
     live = outputs(tmp_path, "-m", "autoaccel", "run", "train.py", "--space", "exact-only", "--", "1000")
     assert (live.returncode, live.stdout) == (plain.returncode, plain.stdout)
     assert plain.returncode == 0
-    # It was tuned: something was compared, whatever came of it.
-    assert " as fast, " in live.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.py"]
+    (tried,) = tried_in(tmp_path, "train-1")
+    assert tried.settings == {"memory.keep_freed": True}
+    assert tried.comparison is not None
+    assert len(live.stderr.splitlines()) == 2  # at its start, and at its end
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["autoaccel-runs", "train.py"]
+
+
+BUILD = """
+import autoaccel, torch
+from torch import nn
+
+
+def build():
+    inputs = torch.randn(512, 3, 24, 24, generator=torch.Generator().manual_seed(0))
+    data = torch.utils.data.TensorDataset(inputs, torch.arange(512) % 10)
+    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
+                          nn.Flatten(), nn.Dropout(0.1), nn.Linear(16, 10))
+    return autoaccel.Training(
+        model=model, train_data=data, eval_data=data, loss=nn.functional.cross_entropy, evaluate="accuracy",
+        optimizer=lambda parameters: torch.optim.AdamW(parameters), epochs=EPOCHS, batch_size=32,
+    )
+"""
+PLAINLY = """
+import sys
+from autoaccel.runs.workloads import find_workload
+from autoaccel.runtime.whole_training import train_whole
+result = train_whole(find_workload("build.py"), 3)
+print(f"{result.metric}: {result.metrics[0]:.6g}")
+"""
+
+
+def epochs(printed: str) -> list[list[str]]:
+    """Return what is printed without what depends on time."""
+    return [line.split()[:6] for line in printed.splitlines() if not line.startswith("trained")]
+
+
+def test_what_build_returns_is_trained_to_its_end_as_without_tuning(tmp_path: Path) -> None:
+    (tmp_path / "build.py").write_text(BUILD.replace("EPOCHS", "60"))
+    plain = outputs(tmp_path, "-c", PLAINLY)
+    assert plain.returncode == 0, plain.stderr
+    live = outputs(tmp_path, "-m", "autoaccel", "run", "build.py", "--space", "exact-only", "--seed", "3")
+    assert live.returncode == 0, live.stderr
+    assert epochs(live.stdout) == epochs(plain.stdout)
+    assert len(epochs(live.stdout)) == 61
+    assert tried_in(tmp_path, "build-1")
+
+
+def test_an_error_of_build_is_shown_as_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "build.py").write_text(BUILD.replace("EPOCHS", "1 // 0"))
+    done = outputs(tmp_path, "-m", "autoaccel", "run", "build.py")
+    assert done.returncode == 3
+    assert "ZeroDivisionError" in done.stderr
+    assert "build.py" in done.stderr
 
 
 def test_one_that_ends_early_or_fails_does_so_as_in_plain_python(tmp_path: Path) -> None:
@@ -85,7 +158,8 @@ def test_one_that_ends_early_or_fails_does_so_as_in_plain_python(tmp_path: Path)
     ("arguments", "words"),
     [
         (("missing.py",), "missing.py"),
-        (("build.py",), "needs a recipe"),
+        (("build.py",), "must return an autoaccel.Training"),
+        (("build.py", "--save", "weights.pt"), "--save: with a recipe only"),
         (("train.py", "--seed", "3"), "cannot be used with a script"),
         (("train.py", "--space", "none"), "--space none: must be one of"),
         (("--space", "exact-only", "train.py", "--seed", "3"), "cannot be used with a script"),

@@ -38,10 +38,11 @@ class Run:
         seconds: Seconds,
         guesses: list[Settings] | None = None,
         most: int = 20_000,
+        lasting: tuple[str, ...] = (),
         beside: Callable[[Settings], UpdatesCompared | str | None] = lambda settings: rounded(1e-9),
     ) -> None:
         self.tried: list[Tried] = []
-        self.tuner = LiveTuner(OWN, guesses or [], SPACE, self.tried.append, random.Random(0))
+        self.tuner = LiveTuner(OWN, guesses or [], SPACE, lasting, self.tried.append, random.Random(0))
         steps, self.made = self.tuner.steps(), 0
         try:
             wanted = next(steps)
@@ -126,3 +127,21 @@ def test_where_updates_cannot_be_compared_nothing_that_rounds_is_tried_again() -
     run = Run(seconds, beside=lambda settings: "the model has hooks")
     assert run.tuner.best == {**OWN, "memory.keep_freed": True}
     assert [tried.rounding.reason for tried in run.tried if tried.rounding is not None] == ["the model has hooks"]
+
+
+def test_what_cannot_be_taken_back_comes_last_and_is_compared_with_what_was_before_it() -> None:
+    taken_on = False
+
+    def seconds(settings: Settings, number: int) -> float:
+        nonlocal taken_on
+        taken_on |= settings["memory.keep_freed"]
+        # Most of it stays when it is taken back.
+        return (0.035 if settings["memory.keep_freed"] else 0.037 if taken_on else 0.05) * (1 + 0.01 * (number % 3))
+
+    guess = {**OWN, "memory.keep_freed": True, "threads.intra_op": 1}
+    run = Run(seconds, [guess], lasting=("memory.keep_freed",))
+    assert run.tuner.best == {**OWN, "memory.keep_freed": True}
+    assert [tried.settings["memory.keep_freed"] for tried in run.tried] == [False] * (len(run.tried) - 1) + [True]
+    comparison = run.tried[-1].compared.comparison
+    assert comparison is not None
+    assert comparison.low < 0.05 / 0.035 < comparison.high

@@ -63,3 +63,8 @@ def _effect_class(knob: Knob) -> type[Effect]:
 def switches(knob: Knob) -> bool:
     """Whether a process that trains can take on the knob's values, and take them back, between two steps."""
     return _effect_class(knob).switches
+
+
+def lasts(knob: Knob) -> bool:
+    """Whether a value that is taken back leaves something behind in the process."""
+    return bool(_effect_class(knob).way_back)

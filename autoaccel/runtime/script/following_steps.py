@@ -31,7 +31,7 @@ class LookingOn(Observer):
             seen: Called once, with what was seen, before the gradients of a later step are computed.
             failed: Called with an error of ours.
         """
-        super().__init__(self._is_known, may_load=False)
+        super().__init__(self._is_known, is_thrown_away=False)
         self._tell_seen = seen
         self._facts: TrainingFacts | None = None
         self._failed = failed

@@ -54,21 +54,22 @@ class Observer(Events):
         self,
         finished: Callable[[TrainingFacts], None],
         first_step: Callable[[], None] = lambda: None,
-        may_load: bool = True,
+        is_thrown_away: bool = True,
     ) -> None:
         """Begin with nothing seen.
 
         Args:
             finished: Called with what was seen; it does not return, unless the training goes on.
             first_step: Called once, after the first update.
-            may_load: Whether samples may be loaded besides those that are trained on.
+            is_thrown_away: Whether the training is: else no sample is loaded besides its own, no sampler asked, and no
+                other training waited for, here or in processes that it starts.
         """
         self._finished = finished
         self._first_step = first_step
-        self._may_load = may_load
+        self._is_thrown_away = is_thrown_away
         self._seen = Seen()
         self._numbers = Numbers()
-        self._trainings = Trainings(self._tell)
+        self._trainings = Trainings(self._tell, waits=is_thrown_away)
         self._updates: list[int] = []
         self._begin = 0  # of them, with which the training began that is looked at
         self._ends: list[float] = []  # of each of them
@@ -108,7 +109,7 @@ class Observer(Events):
         ):
             ends.append(before(holder, name, lambda *_, words=words, **__: self._does(words)))
         ends.append(before(sys.modules["torch.multiprocessing.spawn"], "start_processes", self._starts_processes))
-        self._children = Children(partial(self._children_train, failed))
+        self._children = Children(partial(self._children_train, failed)) if self._is_thrown_away else None
         ends.append(before(torch.amp.GradScaler, "scale", self._loss_scaled))
         ends.append(before(torch.autograd, "grad", self._grad_called))
 
@@ -366,10 +367,11 @@ class Observer(Events):
         seen = training.seen
         trained = {id(one) for each in seen.optimizers for group in each.param_groups for one in group["params"]}
         for key in filter(seen.draws, self._sources):
-            reasons = [sources.ended(trained) for sources in self._sources[key]]
+            asked = self._sources[key] if self._is_thrown_away else ()
+            reasons = [sources.ended(trained) for sources in asked]
             seen.loading_bound[key] = next(filter(None, reasons), "")
         seen.others = others
-        self._finished(training_facts(seen, script_facts(seen), self._may_load))
+        self._finished(training_facts(seen, script_facts(seen), self._is_thrown_away))
 
 
 def _has_compiled() -> bool:

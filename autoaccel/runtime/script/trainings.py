@@ -28,12 +28,15 @@ class SeenTraining(NamedTuple):
 class Trainings:
     """Keeps each training that was seen, until what follows is another one, or too far away."""
 
-    def __init__(self, tell: Callable[[SeenTraining, tuple[OtherTraining, ...]], None]) -> None:
+    def __init__(self, tell: Callable[[SeenTraining, tuple[OtherTraining, ...]], None], waits: bool = True) -> None:
         """Begin without any.
 
         Args:
-            tell: Called with the longest, and with what is known of the others; it does not return.
+            tell: Called with the longest, and with what is known of the others; it does not return, unless nothing
+                is waited for.
+            waits: Whether the first is told of only once it is known whether another follows soon.
         """
+        self._may_wait = waits
         self.found: list[SeenTraining] = []
         self._tell = tell
         self._waits = 0
@@ -106,8 +109,9 @@ class Trainings:
         seen = self.found[-1].seen
         steps = planned_steps(seen)[0]
         seconds = math.inf if steps is None else max(0, steps - made) * seen.step_seconds
-        if seconds > _SOON_SECONDS:
+        if seconds > _SOON_SECONDS or not self._may_wait:
             self.end()
+            return  # to a training that goes on
         self._waits += 1
         patience = threading.Timer(2 * seconds + _REST_SECONDS, self._has_waited, (self._waits,))
         patience.daemon = True
