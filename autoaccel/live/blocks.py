@@ -14,10 +14,10 @@ from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.deciding import SpeedRule
 
 SETTLING_STEPS = 1
-"""Of a block, that do not count: pages, pools and caches of the former settings are still in use."""
+"""Of a block, that do not count: pages, pools and caches of the former settings are still in use. A guess."""
 BLOCK_SECONDS, BLOCK_STEPS = 0.4, 3
 """What a block takes at least. Shorter ones would lose more to settling; longer ones would meet other conditions than
-the block beside them."""
+the block beside them. Guesses, too: no study has chosen them."""
 MAX_PAIRS = 24  # of blocks; by then it must be decided
 BLOCKS_BEFORE = 8
 """Of what is in use, before settings are taken on that cannot be taken back exactly: blocks in turns would show them
