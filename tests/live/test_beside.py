@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -96,16 +97,21 @@ def test_what_changes_the_inputs_is_told_by_how_much(
 
 
 def test_gradients_are_those_at_outputs_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outputs scaled by 1.01 have other gradients of the loss: without these, the error would be ten times as large."""
-    monkeypatch.setattr(ChannelsLast, "batch", lambda self, tensor: tensor * 1.01)
-
-    def linear() -> nn.Module:
-        model = nn.Sequential(nn.Flatten(), nn.Linear(192, 10, bias=False), nn.Identity())
-        return nn.Sequential(nn.Conv2d(3, 3, 1, bias=False), model)
-
-    _, found = train({"layout.channels_last": True}, linear)
-    assert isinstance(found, UpdatesCompared), found
-    assert judge_updates(found).verdict == "holds"
+    """Outputs scaled by 1.05 have other gradients of the loss, to which the second derivative leads."""
+    monkeypatch.setattr(ChannelsLast, "batch", lambda self, tensor: tensor * 1.05)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), nn.Flatten(), nn.Linear(192, 10))
+    plain, inputs, labels = copy.deepcopy(model), torch.randn(16, 3, 8, 8), torch.randint(10, (16,))
+    switched = SwitchedSettings(own_settings(), "cpu")
+    switched.equip_model(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    beside = Beside(switched, [optimizer], {**own_settings(), "layout.channels_last": True})
+    beside.backward_begins(functional.cross_entropy(model(inputs), labels))
+    assert beside._computed is not None
+    own, others = (torch.cat([one.flatten() for one in each if one is not None]) for each in beside._computed)
+    true = torch.autograd.grad(functional.cross_entropy(plain(1.05 * inputs), labels), list(plain.parameters()))
+    at_true = torch.cat([one.flatten() for one in true])
+    assert float((others - at_true).norm() / (own - at_true).norm()) < 0.05
 
 
 class Linear(nn.Module):
