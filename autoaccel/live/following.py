@@ -86,12 +86,15 @@ class LiveScript:
         self._followed = FollowedSteps(facts, self._switched, looking_on, self._step_ended, self._fail)
         self._wants_beside = False
         self._kept: list[Tried] = []
+        self._has_failed = False
         say(f"it is tuned while it trains; what is tried is written to {self._log}")
         self._ask(None)
 
     @property
     def summary(self) -> str:
         """What came of it, in a sentence."""
+        if self._has_failed:
+            return "your own settings were in use from where it was no longer tuned"
         if not self._kept:
             return "your own settings were kept: nothing that was tried made its steps faster"
         found = [one.compared.comparison for one in self._kept if one.compared.comparison is not None]
@@ -151,6 +154,7 @@ class LiveScript:
 
     def _fail(self, error: BaseException) -> None:
         """Let the script train on under its own settings: what fails here is none of its own."""
+        self._has_failed = True
         self._followed.end()
         self._switched.switch(self._own)
         self._say(f"it is no longer tuned: {type(error).__name__}: {error}")

@@ -34,7 +34,6 @@ class LookingOn(Observer):
         super().__init__(self._is_known, is_thrown_away=False)
         self._tell_seen = seen
         self._facts: TrainingFacts | None = None
-        self._failed = failed
         self.attach(failed)
 
     def _is_known(self, facts: TrainingFacts) -> None:
