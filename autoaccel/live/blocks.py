@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 import statistics
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from autoaccel.records.rounding import UpdatesCompared
@@ -23,6 +25,13 @@ BLOCKS_BEFORE = 8
 """Of what is in use, before settings are taken on that cannot be taken back exactly: blocks in turns would show them
 beside what they have left behind."""
 
+TOO_SLOW = 1.5
+"""Times as long as under what is in use: after as many seconds as a block of steps takes that are so much slower, it
+ends. A guess."""
+
+TURNS = 8
+"""Parts of a block that are told apart."""
+
 Result = TypeVar("Result")
 
 
@@ -38,10 +47,35 @@ class StepTaken(NamedTuple):
 
     seconds: float | None  # None where they do not count: something else was done beside it, such as an evaluation
     beside: UpdatesCompared | str | None = None  # what updates beside say once there are enough, or why they cannot
+    harm: str = ""  # that its loss shows, in words
 
 
 Steps: TypeAlias = Generator[StepWanted, StepTaken, Result]
 """Yields how each step is to be made, is sent what came of it, and returns its result."""
+
+
+Wait: TypeAlias = Callable[[float | None], Steps[None]]
+"""Trains on until so many seconds may be lost; None where nobody has seen yet what a block loses."""
+
+
+class Block(NamedTuple):
+    """Steps in a row under the same settings."""
+
+    seconds: list[float]  # of those that count
+    steps: int  # that were made
+
+    @property
+    def mean(self) -> float:
+        """Seconds of a step."""
+        return statistics.fmean(self.seconds)
+
+
+class PairMade(NamedTuple):
+    """A block under each of two settings."""
+
+    turns: list[Pair]
+    steps: int  # under the second
+    lost: float  # seconds, by these
 
 
 class Compared(NamedTuple):
@@ -50,28 +84,53 @@ class Compared(NamedTuple):
     is_faster: bool
     comparison: Comparison | None  # None where fewer than two pairs of blocks were made
     steps: int  # that were made under the settings
+    lasts: bool = False  # whether these leave something behind, so that they were compared with what was before them
 
 
-def compare_in_blocks(own: Settings, other: Settings, rule: SpeedRule, chance: random.Random) -> Steps[Compared]:
+def compare_in_blocks(
+    own: Settings, other: Settings, rule: SpeedRule, chance: random.Random, wait: Wait
+) -> Steps[Compared]:
     """Compare two settings until the rule decides; the mean of a block counts, because a run pays the mean.
 
     Args:
-        own: What is compared with.
+        own: What is compared with, and in use meanwhile.
         other: What may be faster.
         rule: When blocks show that it is worth having, or that further ones will hardly show it.
         chance: Decides which of two blocks comes first; the training's own random numbers are none of ours.
+        wait: Trains on until a block under the other settings may cost what the last one did.
     """
     pairs: list[list[Pair]] = []
-    steps = 0
+    steps, lost = 0, None
     while len(pairs) < rule.max_pairs:
-        means = [0.0, 0.0]
-        for side in chance.sample((0, 1), 2):
-            means[side], made = yield from _block((own, other)[side])
-            steps += made * side
-        pairs.append([(means[0], means[1])])
+        yield from wait(lost)
+        made = yield from pair_of_blocks(own, other, chance)
+        pairs.append(made.turns)
+        steps += made.steps
+        lost = made.lost
         if (decided := rule.decide(pairs)) is not None:
             return Compared(decided, rule.compare(pairs), steps)
     return Compared(False, rule.compare(pairs), steps)
+
+
+def pair_of_blocks(own: Settings, other: Settings, chance: random.Random) -> Steps[PairMade]:
+    """Make a block under each of two settings, in random order; see `compare_in_blocks`."""
+    blocks: dict[int, Block] = {}
+    for side in chance.sample((0, 1), 2):
+        blocks[side] = yield from _block((own, other)[side], blocks[0].mean if side and blocks else math.inf)
+    one, two = blocks[0], blocks[1]
+    return PairMade(turns_of(one, two), two.steps, (two.mean - one.mean) * two.steps)
+
+
+def turns_of(one: Block, two: Block) -> list[Pair]:
+    """Return the steps of two blocks as turns: a rare long step is in one of them, and is told from what is usual."""
+    count = min(TURNS, len(one.seconds), len(two.seconds))
+    return list(zip(_parts(one.seconds, count), _parts(two.seconds, count), strict=True))
+
+
+def _parts(seconds: list[float], count: int) -> list[float]:
+    """Return the means of so many parts of nearly the same length."""
+    ends = [len(seconds) * number // count for number in range(count + 1)]
+    return [statistics.fmean(seconds[begin:end]) for begin, end in itertools.pairwise(ends)]
 
 
 def compare_before_and_after(own: Settings, other: Settings, rule: SpeedRule) -> Steps[Compared]:
@@ -85,23 +144,27 @@ def compare_before_and_after(own: Settings, other: Settings, rule: SpeedRule) ->
         other: What may be faster.
         rule: When blocks show that it is worth having.
     """
-    before: list[float] = []
+    before: list[Block] = []
     while len(before) < BLOCKS_BEFORE:
-        mean, _ = yield from _block(own)
-        before.append(mean)
+        before.append((yield from _block(own)))
     pairs: list[list[Pair]] = []
     steps = 0
-    for mean in before:
-        after, made = yield from _block(other)
-        steps += made
-        pairs.append([(mean, after)])
+    for one in before:
+        two = yield from _block(other, one.mean)
+        steps += two.steps
+        pairs.append(turns_of(one, two))
         if (decided := rule.decide(pairs)) is not None:
-            return Compared(decided, rule.compare(pairs), steps)
-    return Compared(False, rule.compare(pairs), steps)
+            return Compared(decided, rule.compare(pairs), steps, lasts=True)
+    return Compared(False, rule.compare(pairs), steps, lasts=True)
 
 
-def _block(settings: Settings) -> Steps[tuple[float, int]]:
-    """Make a block; return the mean seconds of its steps that count, and how many were made."""
+def _block(settings: Settings, expected: float = math.inf) -> Steps[Block]:
+    """Make a block; one that takes far longer than another did ends before it has lost more.
+
+    Args:
+        settings: Of its steps.
+        expected: Seconds of a step of the other.
+    """
     made = 0
     while made < SETTLING_STEPS:
         yield StepWanted(settings)
@@ -112,4 +175,6 @@ def _block(settings: Settings) -> Steps[tuple[float, int]]:
         made += 1
         if step.seconds is not None:
             counted.append(step.seconds)
-    return statistics.fmean(counted), made
+        if sum(counted) > max(BLOCK_SECONDS, BLOCK_STEPS * TOO_SLOW * expected):
+            break
+    return Block(counted, made)

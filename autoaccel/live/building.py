@@ -10,6 +10,7 @@ from autoaccel.records.base import decode
 from autoaccel.records.messages import Failure, TuneLive, WorkerSpec
 from autoaccel.records.workload import TrainingFunction
 from autoaccel.runtime.failures import failure_from
+from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.whole_training import train_whole
 from autoaccel.text import one_line, say
 from autoaccel.units import format_duration
@@ -22,9 +23,10 @@ def main() -> None:
     task, workload = spec.task, spec.workload
     assert isinstance(task, TuneLive)
     assert isinstance(workload, TrainingFunction)
-    summary = tune_as_it_trains(task, _tell)
+    loops: list[Loop] = []  # once it trains
+    summary = tune_as_it_trains(task, _tell, lambda: loops[0].planned_steps if loops else None)
     try:
-        result = train_whole(workload, task.seed)
+        result = train_whole(workload, task.seed, loops.append)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import sys
 import time
@@ -11,31 +10,39 @@ from pathlib import Path
 
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.errors import BadRequestError
-from autoaccel.live.blocks import StepTaken
+from autoaccel.live.allowance import Allowance
+from autoaccel.live.blocks import StepTaken, StepWanted
+from autoaccel.live.found import Found
+from autoaccel.live.losses import WATCHED_STEPS, Losses
 from autoaccel.live.space import live_space
-from autoaccel.live.tuner import LiveTuner, Tried
+from autoaccel.live.tuner import LiveTuner, Plan, Tried
 from autoaccel.machine.detect import detect_machine
-from autoaccel.records.base import encode
-from autoaccel.records.live import LiveTried
 from autoaccel.records.messages import TuneLive
-from autoaccel.records.settings import changed, describe_change
+from autoaccel.records.settings import describe_change
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.knobs import lasts
 from autoaccel.runtime.script.following_steps import FollowedSteps, LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
+from autoaccel.runtime.trained_state import TrainedState
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
+
+_MAY_HARM = ("precision", "extension")
+"""Groups of knobs that may round more than the order of sums does."""
 
 Say = Callable[[str], None]
 """Told what a person should know, a line each."""
 
 
-def tune_as_it_trains(task: TuneLive, say: Say) -> Callable[[], str]:
+def tune_as_it_trains(
+    task: TuneLive, say: Say, planned_steps: Callable[[], int | None] = lambda: None
+) -> Callable[[], str]:
     """Tune what this process trains, in which torch was just imported; the script never learns of that.
 
     Args:
         task: How.
         say: See `Say`.
+        planned_steps: Returns those of the whole training, once it trains; None if they must be seen.
 
     Returns:
         What says, at the end, what came of it.
@@ -45,11 +52,11 @@ def tune_as_it_trains(task: TuneLive, say: Say) -> Callable[[], str]:
     errors: list[BaseException] = []
 
     def seen(facts: TrainingFacts, looking_on: LookingOn) -> None:
-        live.append(LiveScript(facts, looking_on, task, say, began))
+        live.append(LiveScript(facts, looking_on, task, say, began, planned_steps()))
 
     def summary() -> str:
         if live:
-            return live[0].summary
+            return live[0].summary()
         return f"it was not tuned: {errors[0]}" if errors else "it was not tuned: it made too few steps"
 
     LookingOn(seen, errors.append)
@@ -59,7 +66,9 @@ def tune_as_it_trains(task: TuneLive, say: Say) -> Callable[[], str]:
 class LiveScript:
     """A script that is tuned by the steps that it makes."""
 
-    def __init__(self, facts: TrainingFacts, looking_on: LookingOn, task: TuneLive, say: Say, began: float) -> None:
+    def __init__(
+        self, facts: TrainingFacts, looking_on: LookingOn, task: TuneLive, say: Say, began: float, planned: int | None
+    ) -> None:
         """Begin to tune, between two steps.
 
         Args:
@@ -68,50 +77,43 @@ class LiveScript:
             task: How.
             say: See `Say`.
             began: When the training did, by the monotonic clock.
+            planned: Steps of the whole training; None if they must be seen.
         """
-        self._say = say
-        self._began = began
-        self._steps_made = 0
-        self._log = Path(task.folder) / "live.jsonl"
         if facts.device != "cpu":
             raise BadRequestError(f"it trains on {facts.device}, and so far this is done on CPUs alone")
+        self._say = say
         self._machine = detect_machine()
         context = KnobContext(self._machine, facts)
         self._own, searched = baseline_settings(context), live_space(context, task.space)
-        guesses = first_candidates(searched, context, self._own, ())
-        lasting = [name for name in searched.open if lasts(KNOBS[name])]
-        self._tuner = LiveTuner(self._own, guesses, searched, lasting, self._tell, random.Random(0))
+        self.found = Found(Path(task.folder), self._own, began)
+        self._allowance = Allowance(_steps_left(facts, planned))
+        plan = Plan(
+            own=self._own,
+            guesses=first_candidates(searched, context, self._own, ()),
+            space=searched,
+            lasting=[name for name in searched.open if lasts(KNOBS[name])],
+            judged_first=[name for name in searched.open if KNOBS[name].group in _MAY_HARM],
+        )
+        self._tuner = LiveTuner(plan, self._allowance, self._tell, random.Random(0))
         self._steps = self._tuner.steps()
         self._switched = SwitchedSettings(self._own, facts.device)
         self._followed = FollowedSteps(facts, self._switched, looking_on, self._step_ended, self._fail)
-        self._wants_beside = False
-        self._kept: list[Tried] = []
-        self._has_failed = False
-        say(f"it is tuned while it trains; what is tried is written to {self._log}")
+        self._losses = Losses()
+        self._guards_losses = bool(searched.inexact)
+        self._kept: KeptState | None = None
+        self._wanted = StepWanted(self._own)
+        say(f"it is tuned while it trains; what is tried is written to {self.found.log}")
         self._ask(None)
 
-    @property
-    def summary(self) -> str:
-        """What came of it, in a sentence."""
-        if self._has_failed:
-            return "your own settings were in use from where it was no longer tuned"
-        if not self._kept:
-            return "your own settings were kept: nothing that was tried made its steps faster"
-        found = [one.compared.comparison for one in self._kept if one.compared.comparison is not None]
-        log = math.fsum(math.log(one.speedup) for one in found)
-        below = math.hypot(*(math.log(one.speedup / one.low) for one in found))
-        above = math.hypot(*(math.log(one.high / one.speedup) for one in found))
-        low, high = math.exp(log - below), math.exp(log + above)
-        return (
-            f"steps were {math.exp(log):.2f}x as fast ({low:.2f} to {high:.2f}) with "
-            f"{describe_change(self._tuner.best, self._own)}"
-        )
-
     def _step_ended(self, step: Step | None) -> None:
-        self._steps_made += 1
+        self.found.steps += 1
+        began = time.perf_counter()
         beside = self._followed.beside()
-        counts = step is not None and not self._wants_beside
-        self._ask(StepTaken(step.seconds if step is not None and counts else None, beside))
+        made = StepTaken(step.seconds if step is not None else None, beside, self._harm())
+        if made.harm:
+            self._go_back()
+        self._ask(made)
+        self._allowance.add_between(time.perf_counter() - began)
 
     def _ask(self, made: StepTaken | None) -> None:
         """Let the next step be made as the tuner wants it; None to begin."""
@@ -120,12 +122,27 @@ class LiveScript:
             if wanted.beside is not None and not self._has_room:
                 wanted = self._steps.send(StepTaken(None, "too little memory is free for copies of what is trained"))
         except StopIteration:
-            self._switched.switch(self._tuner.best)
-            self._followed.end()
-            return
+            wanted = StepWanted(self._tuner.best)
+            if not self._tuner.rounds(wanted.settings):
+                self._followed.end()
+        self._wanted = wanted
         self._switched.switch(wanted.settings)
-        self._wants_beside = wanted.beside is not None
         self._followed.compute_beside(wanted.beside)
+
+    def _harm(self) -> str:
+        """Return what harm the last step shows, in words: settings that round are in use."""
+        if not self._guards_losses:
+            return ""
+        harm = self._losses.add(self._followed.loss, self._tuner.rounds(self._wanted.settings))
+        if self._kept is not None and not harm:
+            self._kept.step()
+        return harm
+
+    def _go_back(self) -> None:
+        """Go back to where the training was before it was harmed, if that was kept."""
+        if self._kept is not None:
+            self._kept.restore()
+            self._kept = None
 
     @property
     def _has_room(self) -> bool:
@@ -137,24 +154,55 @@ class LiveScript:
         return self._machine.usable_memory_bytes >= 2 * held
 
     def _tell(self, tried: Tried) -> None:
-        if tried.is_kept:
-            self._kept.append(tried)
-        found = LiveTried(
-            after_seconds=time.monotonic() - self._began,
-            after_steps=self._steps_made,
-            settings=changed(tried.settings, self._own),
-            against=changed(tried.against, self._own),
-            comparison=tried.compared.comparison,
-            rounding=tried.rounding,
-            kept=tried.is_kept,
-        )
-        self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._log.open("ab") as file:
-            file.write(encode(found) + b"\n")
+        self.found.add(tried)
+        if tried.harm or tried.became == "given up":
+            why = tried.harm or "it has become slower than what it had replaced"
+            self._say(f"{describe_change(tried.settings, self._own)} was given up: {why}")
+        if tried.is_kept and self._tuner.rounds(tried.settings):
+            self._losses.change()
+            state = self._followed.trained_state() if self._has_room else None
+            self._kept = KeptState(state) if state is not None else None
+
+    def summary(self) -> str:
+        """Return what came of it, in a sentence."""
+        return self.found.summary(self._tuner.best, self._tuner.watch)
 
     def _fail(self, error: BaseException) -> None:
         """Let the script train on under its own settings: what fails here is none of its own."""
-        self._has_failed = True
+        self.found.has_failed = True
         self._followed.end()
         self._switched.switch(self._own)
         self._say(f"it is no longer tuned: {type(error).__name__}: {error}")
+
+
+class KeptState:
+    """What a training was, kept to go back to: from before a change, and anew now and then."""
+
+    def __init__(self, state: TrainedState) -> None:
+        """Keep what it is now."""
+        self._state = state
+        self._copy = state.copy()
+        self._steps = 0
+
+    def step(self) -> None:
+        """A step was made that shows no harm."""
+        self._steps += 1
+        if self._steps == WATCHED_STEPS:
+            self._copy, self._steps = self._state.copy(), 0
+
+    def restore(self) -> None:
+        """Go back."""
+        self._state.restore(self._copy)
+
+
+def _steps_left(facts: TrainingFacts, planned: int | None) -> int | None:
+    """Return how many steps the training will make from now on, as far as it says so.
+
+    Args:
+        facts: What was seen of it.
+        planned: How many it makes in all; None if that must be seen.
+    """
+    script = facts.script
+    assert script is not None  # steps are looked at as those of a script
+    planned = planned if planned is not None else script.planned_steps
+    return None if planned is None else max(0, planned - script.steps_seen)

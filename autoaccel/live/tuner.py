@@ -1,4 +1,4 @@
-"""What is tried while a training runs, and what it goes on with."""
+"""What is tried while a training runs, what it goes on with, and how that is watched to its end."""
 
 from __future__ import annotations
 
@@ -6,14 +6,32 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from autoaccel.live.blocks import MAX_PAIRS, Compared, Steps, StepWanted, compare_before_and_after, compare_in_blocks
+from autoaccel.live.allowance import Allowance
+from autoaccel.live.blocks import (
+    BLOCK_SECONDS,
+    BLOCK_STEPS,
+    MAX_PAIRS,
+    SETTLING_STEPS,
+    TOO_SLOW,
+    Compared,
+    Steps,
+    StepWanted,
+    compare_before_and_after,
+    compare_in_blocks,
+)
+from autoaccel.live.watching import Watch
+from autoaccel.records.live import Became
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.space.change import Change
+from autoaccel.space.knobs import KNOBS
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD
 from autoaccel.statistics.deciding import SpeedRule
 from autoaccel.statistics.rounding import judge_updates
+
+BESIDE_STEPS = 30
+"""Steps that it takes about as long as, to compute updates beside those of nine: each is computed three times."""
 
 
 class Tried(NamedTuple):
@@ -21,92 +39,218 @@ class Tried(NamedTuple):
 
     settings: Settings
     against: Settings
-    compared: Compared
+    compared: Compared | None  # None where updates came first, and did not show that they are harmless
     rounding: RoundingEvidence | None = None  # None where nothing was to be shown, or they are not faster
+    became: Became = "left"
+    harm: str = ""
+    """For which they were given up, in words."""
 
     @property
     def is_kept(self) -> bool:
         """Whether the training goes on with them."""
-        return self.compared.is_faster and (self.rounding is None or self.rounding.verdict == "holds")
+        return self.became == "kept"
+
+
+class Plan(NamedTuple):
+    """What a tuner goes by.
+
+    Attributes:
+        own: The user's own settings.
+        guesses: Settings that are tried first, the most promising first.
+        space: Whose other values are tried after these, one by one.
+        lasting: Knobs that leave something behind when they are taken back: they come last.
+        judged_first: Knobs that round so that no step is made with them before updates have shown that they may.
+        remembered: What an earlier run of the same training went on with; None if nothing is known of one.
+    """
+
+    own: Settings
+    guesses: Sequence[Settings]
+    space: SearchSpace
+    lasting: Collection[str] = ()
+    judged_first: Collection[str] = ()
+    remembered: Settings | None = None
 
 
 class LiveTuner:
     """Goes from the user's own settings to faster ones, by the steps of the training itself."""
 
-    def __init__(
-        self,
-        own: Settings,
-        guesses: Sequence[Settings],
-        space: SearchSpace,
-        lasting: Collection[str],
-        tell: Callable[[Tried], None],
-        chance: random.Random,
-    ) -> None:
+    def __init__(self, plan: Plan, allowance: Allowance, tell: Callable[[Tried], None], chance: random.Random) -> None:
         """Begin with the user's own settings.
 
         Args:
-            own: The user's own settings.
-            guesses: Settings that are tried first, the most promising first.
-            space: Whose other values are tried after these, one by one.
-            lasting: Knobs that leave something behind when they are taken back: they come last.
+            plan: What it goes by.
+            allowance: What it may cost.
             tell: Told of each comparison that has ended.
             chance: Decides on the order of blocks.
         """
-        self.best = own
+        self.best = plan.own
         """What the training goes on with: the fastest so far."""
-        self._own = own
-        self._guesses = guesses
-        self._space = space
-        self._lasting = lasting
+        self.watch: Watch | None = None
+        """What steps since the end of the search say of these; None before it, and where there is nothing to watch."""
+        self._plan = plan
+        self._allowance = allowance
         self._tell = tell
         self._chance = chance
-        self._tried = {settings_key(own)}
+        self._tried = {settings_key(plan.own)}
         self._why_not_beside = ""
 
     def steps(self) -> Steps[None]:
-        """Yield the settings of each step, until all that may be faster was tried."""
-        for guess in self._guesses:
-            passing = {name: self._own[name] if name in self._lasting else value for name, value in guess.items()}
-            yield from self._try(self._space.settle(passing))
-        for name in sorted(self._space.open, key=lambda name: name in self._lasting):
-            for value in self._space.open[name]:
+        """Yield the settings of each step, as long as there is something to find or to watch."""
+        steps = self._all()
+        try:
+            wanted = next(steps)
+            while True:
+                made = yield wanted
+                self._allowance.add(made.seconds, wanted.settings != self.best or wanted.beside is not None)
+                if made.harm:
+                    steps = self._after_harm(wanted.settings, made.harm)
+                    wanted = next(steps)
+                else:
+                    wanted = steps.send(made)
+        except StopIteration:
+            return
+
+    def rounds(self, settings: Settings) -> bool:
+        """Whether settings are not exact."""
+        return Change(settings, self._plan.own, self._plan.space).risk != "exact"
+
+    def _all(self) -> Steps[None]:
+        yield from self._look()
+        if self._plan.remembered is not None:
+            yield from self._go_on_with(self._plan.remembered)
+            if self.best != self._plan.own and not (yield from self._watch()):
+                return
+        yield from self._search_and_watch()
+
+    def _search_and_watch(self) -> Steps[None]:
+        while True:
+            yield from self._search()
+            if not (yield from self._watch()):
+                return
+
+    def _after_harm(self, settings: Settings, harm: str) -> Steps[None]:
+        """Go on without settings that have harmed the training; nothing that rounds is tried again."""
+        was_in_use = self.rounds(self.best)
+        self._tell(Tried(settings, self._base, None, became="given up" if was_in_use else "left", harm=harm))
+        self._why_not_beside = harm
+        if was_in_use:
+            self._stop_watching()
+        yield from self._search_and_watch()
+
+    def _look(self) -> Steps[None]:
+        """Make a few steps as they are: what they take says what may be spent."""
+        counted = 0
+        while counted < BLOCK_STEPS:
+            counted += (yield StepWanted(self.best)).seconds is not None
+
+    def _search(self) -> Steps[None]:
+        """Try all that may be faster."""
+        own, space, lasting = self._plan.own, self._plan.space, self._plan.lasting
+        for guess in self._plan.guesses:
+            passing = {name: own[name] if name in lasting else value for name, value in guess.items()}
+            yield from self._try(space.settle(passing))
+        # What usually matters most comes first.
+        for name in sorted(space.open, key=lambda name: (name in lasting, -KNOBS[name].usual_effect)):
+            for value in space.open[name]:
                 yield from self._try(self._with(name, value))
 
     def _with(self, name: str, value: Value) -> Settings:
-        return self._space.settle({**self.best, name: value})
+        return self._plan.space.settle({**self.best, name: value})
 
     def _try(self, settings: Settings) -> Steps[None]:
-        key = settings_key(settings)
-        if key in self._tried or settings == self.best or not self._space.allows(settings):
+        if settings_key(settings) in self._tried or settings == self.best or not self._plan.space.allows(settings):
             return
-        change = Change(settings, self._own, self._space)
+        change = Change(settings, self._plan.own, self._plan.space)
         if change.risk not in ("exact", "rounding") or (change.risk == "rounding" and self._why_not_beside):
             return
-        self._tried.add(key)
-        if any(settings[name] != self.best[name] for name in self._lasting):
+        self._tried.add(settings_key(settings))
+        rounding = None
+        if any(settings[name] != self.best[name] for name in self._plan.judged_first):
+            rounding = yield from self._rounding_of(settings)
+            if rounding.verdict != "holds":
+                self._tell(Tried(settings, self.best, None, rounding))
+                return
+        if any(settings[name] != self.best[name] for name in self._plan.lasting):
+            yield from self._wait(None)
             compared = yield from compare_before_and_after(self.best, settings, self._rule)
         else:
-            compared = yield from compare_in_blocks(self.best, settings, self._rule, self._chance)
-        rounding = None
-        if compared.is_faster and change.risk == "rounding":
+            compared = yield from compare_in_blocks(self.best, settings, self._rule, self._chance, self._wait)
+        if compared.is_faster and rounding is None and change.risk == "rounding":
             rounding = yield from self._rounding_of(settings)
-        tried = Tried(settings, self.best, compared, rounding)
-        self._tell(tried)
-        if tried.is_kept:
-            self.best = settings
+        is_kept = compared.is_faster and (rounding is None or rounding.verdict == "holds")
+        self._tell(Tried(settings, self.best, compared, rounding, "kept" if is_kept else "left"))
+        if is_kept:
+            self._use(settings)
+
+    def _go_on_with(self, settings: Settings) -> Steps[None]:
+        """Go on with what an earlier run has found; what rounds must show once more that it keeps this training."""
+        if not self._plan.space.allows(settings):
+            return
+        change = Change(settings, self._plan.own, self._plan.space)
+        if change.risk not in ("exact", "rounding"):
+            return
+        rounding = (yield from self._rounding_of(settings)) if change.risk == "rounding" else None
+        is_kept = rounding is None or rounding.verdict == "holds"
+        self._tell(Tried(settings, self.best, None, rounding, "kept" if is_kept else "left"))
+        if is_kept:
+            self._use(settings)
+
+    def _use(self, settings: Settings) -> None:
+        self.best = settings
+        self._allowance.go_on_with_others()
+
+    def _watch(self) -> Steps[bool]:
+        """Compare what is in use with the user's own settings now and then, to the training's end.
+
+        Return whether to search again: it is in use no longer, as it is slower. False where there is nothing to watch.
+        """
+        base = self._base
+        if base == self.best:
+            return False
+        self.watch = Watch(base, self.best, self._allowance, self._chance)
+        self._allowance.watch()
+        yield from self.watch.steps()
+        self._tell(Tried(self.best, base, self.watch.compared, became="given up"))
+        self._stop_watching()
+        return True
+
+    def _stop_watching(self) -> None:
+        """Go back to the user's own settings; all but what is given up may be tried again: the machine has changed."""
+        self._tried = {settings_key(one) for one in (self._plan.own, self.best)}
+        self._allowance.search_again()
+        self.watch = None
+        self._use(self._base)
+
+    def _wait(self, seconds: float | None) -> Steps[None]:
+        """Train on until so much may be lost; see `Wait`."""
+        while not self._allowance.may(self._block_seconds if seconds is None else seconds, self.best != self._plan.own):
+            yield StepWanted(self.best)
+
+    @property
+    def _block_seconds(self) -> float:
+        """What a block loses under settings that are too slow."""
+        usual = self._allowance.usual_seconds
+        return (TOO_SLOW - 1) * max(BLOCK_SECONDS, (BLOCK_STEPS + SETTLING_STEPS) * usual)
 
     def _rounding_of(self, settings: Settings) -> Steps[RoundingEvidence]:
         """Return whether settings that round keep the training what it is, by updates beside its own."""
         found = None
+        yield from self._wait(BESIDE_STEPS * self._allowance.usual_seconds)
         while found is None:
-            found = (yield StepWanted(self._own, settings)).beside
+            found = (yield StepWanted(self._base, settings)).beside
         if isinstance(found, str):
             self._why_not_beside = found
             return RoundingEvidence("open", found, 0, 0, 0)
         return judge_updates(found)
 
     @property
+    def _base(self) -> Settings:
+        """The user's own settings, but for what could not be taken back."""
+        lasting = self._plan.lasting
+        return {name: self.best[name] if name in lasting else value for name, value in self._plan.own.items()}
+
+    @property
     def _rule(self) -> SpeedRule:
         """When settings are worth having. All comparisons that there may be share the error."""
-        most = len(self._guesses) + sum(map(len, self._space.open.values()))
+        most = len(self._plan.guesses) + sum(map(len, self._plan.space.open.values()))
         return SpeedRule((1 - CONFIDENCE) / max(1, most), 1 + NOISE_THRESHOLD, MAX_PAIRS)

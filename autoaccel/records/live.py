@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from autoaccel.records.base import Record
 from autoaccel.records.bounds import Count, Seconds
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
+
+Became = Literal["kept", "left", "given up"]
+"""What became of settings: the training goes on with them, or it does not; given up: it had gone on with them."""
 
 
 class LiveTried(Record, frozen=True):
@@ -18,4 +23,5 @@ class LiveTried(Record, frozen=True):
     against: Settings  # likewise, of those in use
     comparison: Comparison | None  # None where fewer than two blocks of each were made
     rounding: RoundingEvidence | None  # None where nothing was to be shown, or they are not faster
-    kept: bool  # whether the training goes on with them
+    became: Became  # of them
+    harm: str = ""  # for which they were given up, in words

@@ -74,7 +74,7 @@ class TrainedState:
     def copy(self) -> State:
         """Return a copy of all that a step changes."""
         remembered = {
-            name: {key: _copied(value) for key, value in self._remembered(name).items() if _is_plain(value)}
+            name: {key: _copied(value) for key, value in self._remembered(name).items() if is_plain(value)}
             for name in self._parameters
             if self._remembered(name)
         }
@@ -218,7 +218,8 @@ def _copied(value: Any) -> Any:
     return value.detach().to("cpu", copy=True) if isinstance(value, torch.Tensor) else value
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
+    """Whether `TrainedState.copy` keeps what an optimizer remembers under one key."""
     return value is None or isinstance(value, (bool, int, float, torch.Tensor))
 
 

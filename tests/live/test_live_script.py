@@ -116,7 +116,7 @@ PLAINLY = """
 import sys
 from autoaccel.runs.workloads import find_workload
 from autoaccel.runtime.whole_training import train_whole
-result = train_whole(find_workload("build.py"), 3)
+result = train_whole(find_workload("build.py"), 3, lambda loop: None)
 print(f"{result.metric}: {result.metrics[0]:.6g}")
 """
 

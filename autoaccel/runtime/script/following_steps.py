@@ -17,6 +17,7 @@ from autoaccel.runtime.script.models import Models
 from autoaccel.runtime.script.observe import Observer
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
+from autoaccel.runtime.trained_state import TrainedState, is_plain
 
 
 class LookingOn(Observer):
@@ -83,6 +84,7 @@ class FollowedSteps(Boundary):
         super().__init__(facts.script, paced, _nothing, switched.equip_optimizer, step_ended)
         paced.step_left_out = lambda: step_ended(None)  # type: ignore[method-assign]
         self._switched = switched
+        self._losses = paced.losses
         self._numbers = observed.numbers
         for optimizer in observed.optimizers:
             switched.equip_optimizer(optimizer)
@@ -122,6 +124,21 @@ class FollowedSteps(Boundary):
         if self._models.trained and self._numbers.of(optimizer) == self._cycle.last:
             self._models.end()  # each was called by now; copies of them are none of the script's
         super().update_ended(optimizer)
+
+    @property
+    def loss(self) -> float:
+        """Of the last step; not a number if it has none. The program waits for it."""
+        return self._losses.last
+
+    def trained_state(self) -> TrainedState | None:
+        """Return what a step changes; None where an optimizer remembers more than can be copied, or nobody knows."""
+        models, optimizers = self._models.trained, self._optimizers
+        plain = all(
+            isinstance(of_one, dict) and all(map(is_plain, of_one.values()))
+            for optimizer in optimizers
+            for of_one in optimizer.state.values()
+        )
+        return TrainedState(models, optimizers) if plain and models and optimizers else None
 
     def compute_beside(self, settings: Settings | None) -> None:
         """Compute the next step's update under other settings as well; None: of the script's own alone."""

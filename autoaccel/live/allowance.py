@@ -1,0 +1,99 @@
+"""What tuning may cost a training that goes on: little as long as nothing is won, more once it has become faster."""
+
+from __future__ import annotations
+
+START_SECONDS = 1.0
+"""Whatever comes of it: with less, a run of a minute could not tell any settings from its own."""
+SHARE, FASTER_SHARE = 0.01, 0.05
+"""Of the time of the whole run: where nothing was found that is faster, and where something was. What somebody who
+trains would not mind; no study has chosen them."""
+WATCHING_SHARE = 0.01
+"""Of the time since the run is faster, for steps that show by how much, under settings that are slower."""
+
+
+class Allowance:
+    """Counts what steps lose that are made otherwise than under the settings in use, and how much more they may."""
+
+    def __init__(self, steps_left: int | None) -> None:
+        """Begin between two steps.
+
+        Args:
+            steps_left: That the training will still make; None if nobody knows: as many again as it has made.
+        """
+        self._steps_left = steps_left
+        self._steps = 0  # all that were made since then
+        self._passed = 0.0  # seconds
+        self._lost = 0.0
+        self._watching_since: float | None = None  # by `_passed`
+        self._watching_lost = 0.0
+        self._counted, self._seconds = 0, 0.0  # steps under what is in use, and what they took
+        self._usual = 0.0
+
+    @property
+    def usual_seconds(self) -> float:
+        """What a step takes under the settings in use, in the mean; 0 until one was made."""
+        return self._seconds / self._counted if self._counted else self._usual
+
+    @property
+    def seconds_left(self) -> float:
+        """What the rest of the run is expected to take."""
+        steps = self._steps if self._steps_left is None else max(0, self._steps_left - self._steps)
+        return steps * self.usual_seconds
+
+    @property
+    def passed_seconds(self) -> float:
+        """What the steps so far have taken."""
+        return self._passed
+
+    def add(self, seconds: float | None, is_tried: bool) -> None:
+        """Count a step.
+
+        Args:
+            seconds: That it took; None if something else was done beside it.
+            is_tried: Whether it was made otherwise than under the settings in use.
+        """
+        self._steps += 1
+        taken = self.usual_seconds if seconds is None else seconds
+        self._passed += taken
+        if is_tried:
+            self._lose(taken - self.usual_seconds)
+        elif seconds is not None:
+            self._counted += 1
+            self._seconds += seconds
+
+    def add_between(self, seconds: float) -> None:
+        """Count what was spent between two steps, to change settings or to think."""
+        self._passed += seconds
+        self._lose(seconds)
+
+    def go_on_with_others(self) -> None:
+        """The settings in use are others from now on; what their steps take is as it was until it is known."""
+        self._usual, self._counted, self._seconds = self.usual_seconds, 0, 0.0
+
+    def watch(self) -> None:
+        """The search is over: what is spent from now on shows what it was worth."""
+        self._watching_since, self._watching_lost = self._passed, 0.0
+
+    def search_again(self) -> None:
+        """What was found is of no use any more."""
+        self._watching_since = None
+
+    def may(self, seconds: float, is_faster: bool) -> bool:
+        """Return whether so much more may be lost.
+
+        Args:
+            seconds: Expected.
+            is_faster: Whether settings are in use that were found to be faster.
+        """
+        if self._watching_since is not None:
+            return self._watching_lost + seconds <= WATCHING_SHARE * (self._passed - self._watching_since)
+        whole = self._passed + self.seconds_left
+        allowed = START_SECONDS + (FASTER_SHARE if is_faster else SHARE) * whole
+        # Near its end a run does not get back what it spends on looking.
+        return self._lost + seconds <= allowed and seconds <= FASTER_SHARE * self.seconds_left
+
+    def _lose(self, seconds: float) -> None:
+        if self._watching_since is None:
+            self._lost += seconds
+        else:
+            self._watching_lost += seconds

@@ -1,0 +1,126 @@
+"""Settings that harm a training, or slow it down, some time after they were taken on: they are given up."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from autoaccel.live.losses import BEFORE, WINDOW, Losses
+from autoaccel.records.live import LiveTried
+from tests.live.test_live_script import outputs, tried_in
+
+HARMED = """
+import sys, time
+import torch
+from torch import nn
+from autoaccel.live.following import tune_as_it_trains
+from autoaccel.records.messages import TuneLive
+from autoaccel.runtime.knobs.layout import ChannelsLast
+
+calls = 0
+
+def batch(self, tensor):
+    global calls
+    calls += tensor.dim() == 4
+    changed = own(self, tensor)
+    HARM
+    return changed
+
+own, ChannelsLast.batch = ChannelsLast.batch, batch
+summary = tune_as_it_trains(TuneLive("space.toml", "autoaccel-runs/harmed-1"), print)
+
+class Slow(nn.Conv2d):
+    def forward(self, images):
+        # Only with channels last is it fast.
+        if self.training and not images.is_contiguous(memory_format=torch.channels_last):
+            time.sleep(0.01)
+        return super().forward(images)
+
+torch.manual_seed(0)
+inputs, labels = torch.randn(64, 3, 8, 8), torch.arange(64) % 10
+model = nn.Sequential(Slow(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+STEPS = 900
+for step in range(STEPS):
+    loss = nn.functional.cross_entropy(model(inputs + 0.1 * torch.randn_like(inputs)), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    time.sleep(0.005)
+print("loss", loss.item(), "in use", calls)
+print("autoaccel:", summary())
+"""
+SPACE = """
+title = "of a test"
+
+[knobs]
+"layout.channels_last" = [false, true]
+"""
+
+
+def harmed(folder: Path, harm: str) -> tuple[str, list[LiveTried]]:
+    (folder / "space.toml").write_text(SPACE)
+    done = outputs(folder, "-c", HARMED.replace("HARM", harm))
+    assert done.returncode == 0, done.stderr
+    return done.stdout, tried_in(folder, "harmed-1")
+
+
+def end_of(printed: str) -> tuple[float, int]:
+    """Return the last loss, and how often the settings were in use."""
+    found = re.search(r"^loss (\S+) in use (\d+)$", printed, re.MULTILINE)
+    assert found is not None, printed
+    return float(found[1]), int(found[2])
+
+
+def test_without_harm_it_is_kept(tmp_path: Path) -> None:
+    printed, tried = harmed(tmp_path, "pass")
+    assert [one.became for one in tried] == ["kept"], printed
+    assert "x as fast as under your own settings" in printed
+
+
+@pytest.mark.parametrize("harm", ["changed = changed * float('nan') if calls > 200 else changed",
+                                  "changed = changed + 3 * torch.randn_like(changed) if calls > 200 else changed"],
+                         ids=["not finite", "noise"])  # fmt: skip
+def test_what_harms_later_is_given_up_and_the_training_goes_on_from_before_it(tmp_path: Path, harm: str) -> None:
+    printed, tried = harmed(tmp_path, harm)
+    assert [one.became for one in tried] == ["kept", "given up"], printed
+    assert "was given up: the loss" in printed
+    loss, calls = end_of(printed)
+    assert loss < 0.1  # it was 2.3 at first
+    assert calls < 300
+
+
+def test_what_becomes_slow_later_is_given_up(tmp_path: Path) -> None:
+    printed, tried = harmed(tmp_path, "time.sleep(0.05 if calls > 200 else 0)")
+    assert [one.became for one in tried] == ["kept", "given up"], printed
+    assert "it has become slower" in printed
+    assert end_of(printed)[1] < 400
+
+
+def test_losses_that_scatter_or_rise_by_themselves_are_no_harm() -> None:
+    losses = Losses()
+    falling = [2.0 / (1 + 0.01 * step) * (1 + 0.3 * math.sin(step)) for step in range(600)]
+    assert not any(losses.add(loss, rounds=number % 20 > 10 or number > 200) for number, loss in enumerate(falling))
+    alone = Losses()
+    assert not any(alone.add(float(step), rounds=False) for step in range(200))
+
+
+def test_a_loss_above_all_before_is_harm() -> None:
+    losses = Losses()
+    for step in range(BEFORE):
+        assert not losses.add(1.0 + 0.1 * (step % 2), rounds=False)
+    losses.change()
+    said = [losses.add(1.2, rounds=True) for _ in range(WINDOW)]
+    assert said[:-1] == [""] * (WINDOW - 1)
+    assert "the loss rose to 1.2" in said[-1]
+    assert "not finite" in losses.add(math.nan, rounds=True)
+
+
+def test_a_training_that_diverges_by_itself_is_left_alone() -> None:
+    losses = Losses()
+    for _ in range(BEFORE):
+        losses.add(math.nan, rounds=False)
+    assert not losses.add(math.nan, rounds=True)
