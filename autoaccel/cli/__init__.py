@@ -16,6 +16,7 @@ from typing import NoReturn
 from autoaccel import __version__
 from autoaccel.cli.advise import add_advise
 from autoaccel.cli.explain import add_explain
+from autoaccel.cli.history import add_history
 from autoaccel.cli.init import add_init
 from autoaccel.cli.internal import EXIT_INTERNAL, internal_failure_words
 from autoaccel.cli.launch import add_launch
@@ -133,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         add_advise,
         add_knobs,
         add_scale,
+        add_history,
     ):
         add(commands)
     return parser

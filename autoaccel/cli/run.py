@@ -58,6 +58,8 @@ def add_run(commands: Commands) -> None:
     run.add_argument("--space", default="default", metavar="NAME",
                      help="search space of a training that is tuned while it runs: "
                           "default, everything, exact-only, quick or a .toml file (default: default)")  # fmt: skip
+    run.add_argument("--no-history", action="store_true",
+                     help="without a recipe: do not begin with what earlier runs found, nor keep it")  # fmt: skip
     run.add_argument("--explain", action="store_true", help="first show which cores, threads and GPU each rank gets")
     run.set_defaults(handler=_run)
 
@@ -81,7 +83,7 @@ def _tune_live(parsed: argparse.Namespace) -> NoReturn:
     for option in ("save", "checkpoint", "explain", "max_restarts"):
         if getattr(parsed, option):
             raise BadRequestError(f"--{option.replace('_', '-')}: with a recipe only: `autoaccel run RECIPE FILE`.")
-    become_tuned(workload, parsed.space, parsed.seed)
+    become_tuned(workload, parsed.space, parsed.seed, not parsed.no_history)
 
 
 def _run(parsed: argparse.Namespace) -> int:

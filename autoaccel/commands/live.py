@@ -9,18 +9,20 @@ from typing import NoReturn
 from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import TuneLive, WorkerSpec
 from autoaccel.records.workload import Workload
+from autoaccel.runs.history import training_key
 from autoaccel.runs.run_names import next_run_path
 from autoaccel.space.search_space import check_wishes
 from autoaccel.workers.processes import processes_of
 
 
-def become_tuned(workload: Workload, space: str, seed: int) -> NoReturn:
+def become_tuned(workload: Workload, space: str, seed: int, with_history: bool) -> NoReturn:
     """Become the training, tuned while it trains: streams, signals and exit code are its own.
 
     Args:
         workload: What is trained.
         space: Name of a search space, or the path of its file.
         seed: Of what build() returns.
+        with_history: Whether it begins with what earlier runs have found, and leaves its own for the next.
 
     Raises:
         BadRequestError: If it is a launcher, whose processes train, or there is no such search space.
@@ -31,5 +33,11 @@ def become_tuned(workload: Workload, space: str, seed: int) -> NoReturn:
     path = Path(space)
     # Absolute: a script may go to another folder.
     named = str(path.absolute()) if path.suffix == ".toml" else space
-    task = TuneLive(named, str(next_run_path(Path(workload.path).stem).absolute()), seed)
+    task = TuneLive(
+        space=named,
+        folder=str(next_run_path(Path(workload.path).stem).absolute()),
+        seed=seed,
+        training=workload.path if workload.part == "__main__" else f"{workload.path}:{workload.part}",
+        training_key=training_key(workload) if with_history else "",
+    )
     processes_of(workload).become_tuned((WorkerSpec(task=task, workload=workload), dict(os.environ)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 START_SECONDS = 1.0
-"""Whatever comes of it: with less, a run of a minute could not tell any settings from its own."""
+"""To search, and to see what was found, however short the run is: with less, one of a minute could not tell any
+settings from its own."""
 SHARE, FASTER_SHARE = 0.01, 0.05
 """Of the time of the whole run: where nothing was found that is faster, and where something was. What somebody who
 trains would not mind; no study has chosen them."""
@@ -86,7 +87,8 @@ class Allowance:
             is_faster: Whether settings are in use that were found to be faster.
         """
         if self._watching_since is not None:
-            return self._watching_lost + seconds <= WATCHING_SHARE * (self._passed - self._watching_since)
+            allowed = START_SECONDS + WATCHING_SHARE * (self._passed - self._watching_since)
+            return self._watching_lost + seconds <= allowed
         whole = self._passed + self.seconds_left
         allowed = START_SECONDS + (FASTER_SHARE if is_faster else SHARE) * whole
         # Near its end a run does not get back what it spends on looking.

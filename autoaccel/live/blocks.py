@@ -20,11 +20,12 @@ SETTLING_STEPS = 1
 BLOCK_SECONDS, BLOCK_STEPS = 0.4, 3
 """What a block takes at least. Shorter ones would lose more to settling; longer ones would meet other conditions than
 the block beside them. Guesses, too: no study has chosen them."""
-MAX_PAIRS = 24  # of blocks; by then it must be decided
+MAX_PAIRS = 12  # of blocks; by then it must be decided
 BLOCKS_BEFORE = 8
 """Of what is in use, before settings are taken on that cannot be taken back exactly: blocks in turns would show them
 beside what they have left behind."""
 
+KNOWN_BLOCKS = 3  # the same of settings that an earlier run of the training has found
 TOO_SLOW = 1.5
 """Times as long as under what is in use: after as many seconds as a block of steps takes that are so much slower, it
 ends. A guess."""
@@ -133,7 +134,9 @@ def _parts(seconds: list[float], count: int) -> list[float]:
     return [statistics.fmean(seconds[begin:end]) for begin, end in itertools.pairwise(ends)]
 
 
-def compare_before_and_after(own: Settings, other: Settings, rule: SpeedRule) -> Steps[Compared]:
+def compare_before_and_after(
+    own: Settings, other: Settings, rule: SpeedRule, blocks: int = BLOCKS_BEFORE
+) -> Steps[Compared]:
     """Compare settings that leave something behind with those before them; see `compare_in_blocks`.
 
     What changes with time tells one from the other as the settings do, so these are not compared in turns for longer
@@ -143,9 +146,10 @@ def compare_before_and_after(own: Settings, other: Settings, rule: SpeedRule) ->
         own: What is in use.
         other: What may be faster.
         rule: When blocks show that it is worth having.
+        blocks: That are made before.
     """
     before: list[Block] = []
-    while len(before) < BLOCKS_BEFORE:
+    while len(before) < blocks:
         before.append((yield from _block(own)))
     pairs: list[list[Pair]] = []
     steps = 0

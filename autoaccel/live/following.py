@@ -14,11 +14,13 @@ from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import StepTaken, StepWanted
 from autoaccel.live.found import Found
 from autoaccel.live.losses import WATCHED_STEPS, Losses
+from autoaccel.live.memory import Memory
 from autoaccel.live.space import live_space
 from autoaccel.live.tuner import LiveTuner, Plan, Tried
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.messages import TuneLive
-from autoaccel.records.settings import describe_change
+from autoaccel.records.settings import Settings, changed, describe_change
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.knobs import lasts
 from autoaccel.runtime.script.following_steps import FollowedSteps, LookingOn
@@ -87,8 +89,11 @@ class LiveScript:
         self._own, searched = baseline_settings(context), live_space(context, task.space)
         self.found = Found(Path(task.folder), self._own, began)
         self._allowance = Allowance(_steps_left(facts, planned))
+        self._memory = Memory(task, self._machine, say)
         plan = Plan(
             own=self._own,
+            remembered=self._remembered(searched),
+            searched_before=self._memory.entry is not None and self._memory.entry.searched,
             guesses=first_candidates(searched, context, self._own, ()),
             space=searched,
             lasting=[name for name in searched.open if lasts(KNOBS[name])],
@@ -129,6 +134,19 @@ class LiveScript:
         self._switched.switch(wanted.settings)
         self._followed.compute_beside(wanted.beside)
 
+    def _remembered(self, space: SearchSpace) -> Settings | None:
+        """Return what earlier runs have found, as far as it is still searched."""
+        entry = self._memory.entry
+        if entry is None:
+            return None
+        still = {name: value for name, value in entry.settings.items() if value in space.open.get(name, ())}
+        return space.settle({**self._own, **still}) if still else None
+
+    def _remember(self) -> None:
+        best = self._tuner.best
+        comparison = self.found.comparison(self._tuner.watch)
+        self._memory.keep(changed(best, self._own), comparison, self._tuner.has_searched)
+
     def _harm(self) -> str:
         """Return what harm the last step shows, in words: settings that round are in use."""
         if not self._guards_losses:
@@ -155,6 +173,10 @@ class LiveScript:
 
     def _tell(self, tried: Tried) -> None:
         self.found.add(tried)
+        if tried.became != "left":
+            # Now already: a run may be ended in the middle.
+            found = tried.compared.comparison if tried.compared is not None else None
+            self._memory.keep(changed(tried.settings, self._own) if tried.is_kept else {}, found, searched=False)
         if tried.harm or tried.became == "given up":
             why = tried.harm or "it has become slower than what it had replaced"
             self._say(f"{describe_change(tried.settings, self._own)} was given up: {why}")
@@ -164,7 +186,9 @@ class LiveScript:
             self._kept = KeptState(state) if state is not None else None
 
     def summary(self) -> str:
-        """Return what came of it, in a sentence."""
+        """Return what came of it, in a sentence; leave it for the next run."""
+        if not self.found.has_failed:
+            self._remember()
         return self.found.summary(self._tuner.best, self._tuner.watch)
 
     def _fail(self, error: BaseException) -> None:

@@ -10,6 +10,7 @@ from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import (
     BLOCK_SECONDS,
     BLOCK_STEPS,
+    KNOWN_BLOCKS,
     MAX_PAIRS,
     SETTLING_STEPS,
     TOO_SLOW,
@@ -61,6 +62,7 @@ class Plan(NamedTuple):
         lasting: Knobs that leave something behind when they are taken back: they come last.
         judged_first: Knobs that round so that no step is made with them before updates have shown that they may.
         remembered: What an earlier run of the same training went on with; None if nothing is known of one.
+        searched_before: Whether that run has tried all that may be faster.
     """
 
     own: Settings
@@ -69,6 +71,7 @@ class Plan(NamedTuple):
     lasting: Collection[str] = ()
     judged_first: Collection[str] = ()
     remembered: Settings | None = None
+    searched_before: bool = False
 
 
 class LiveTuner:
@@ -87,6 +90,8 @@ class LiveTuner:
         """What the training goes on with: the fastest so far."""
         self.watch: Watch | None = None
         """What steps since the end of the search say of these; None before it, and where there is nothing to watch."""
+        self.has_searched = False
+        """Whether all was tried that may be faster, in this run or before it."""
         self._plan = plan
         self._allowance = allowance
         self._tell = tell
@@ -118,13 +123,15 @@ class LiveTuner:
         yield from self._look()
         if self._plan.remembered is not None:
             yield from self._go_on_with(self._plan.remembered)
-            if self.best != self._plan.own and not (yield from self._watch()):
+            self.has_searched = self._plan.searched_before and self.best != self._plan.own
+            if self.has_searched and not (yield from self._watch()):
                 return
         yield from self._search_and_watch()
 
     def _search_and_watch(self) -> Steps[None]:
         while True:
             yield from self._search()
+            self.has_searched = True
             if not (yield from self._watch()):
                 return
 
@@ -166,6 +173,7 @@ class LiveTuner:
         self._tried.add(settings_key(settings))
         rounding = None
         if any(settings[name] != self.best[name] for name in self._plan.judged_first):
+            yield from self._wait(BESIDE_STEPS * self._allowance.usual_seconds)
             rounding = yield from self._rounding_of(settings)
             if rounding.verdict != "holds":
                 self._tell(Tried(settings, self.best, None, rounding))
@@ -176,6 +184,7 @@ class LiveTuner:
         else:
             compared = yield from compare_in_blocks(self.best, settings, self._rule, self._chance, self._wait)
         if compared.is_faster and rounding is None and change.risk == "rounding":
+            yield from self._wait(BESIDE_STEPS * self._allowance.usual_seconds)
             rounding = yield from self._rounding_of(settings)
         is_kept = compared.is_faster and (rounding is None or rounding.verdict == "holds")
         self._tell(Tried(settings, self.best, compared, rounding, "kept" if is_kept else "left"))
@@ -186,14 +195,26 @@ class LiveTuner:
         """Go on with what an earlier run has found; what rounds must show once more that it keeps this training."""
         if not self._plan.space.allows(settings):
             return
-        change = Change(settings, self._plan.own, self._plan.space)
+        own = self._plan.own
+        passing = {name: own[name] if name in self._plan.lasting else value for name, value in settings.items()}
+        change = Change(settings, own, self._plan.space)
         if change.risk not in ("exact", "rounding"):
             return
-        rounding = (yield from self._rounding_of(settings)) if change.risk == "rounding" else None
-        is_kept = rounding is None or rounding.verdict == "holds"
-        self._tell(Tried(settings, self.best, None, rounding, "kept" if is_kept else "left"))
-        if is_kept:
-            self._use(settings)
+        if passing != own:
+            rounding = (yield from self._rounding_of(passing)) if change.risk == "rounding" else None
+            is_kept = rounding is None or rounding.verdict == "holds"
+            self._tell(Tried(passing, own, None, rounding, "kept" if is_kept else "left"))
+            if not is_kept:
+                self._tried.add(settings_key(passing))
+                return
+            self._use(passing)
+        if settings != passing:
+            compared = yield from compare_before_and_after(passing, settings, self._rule, KNOWN_BLOCKS)
+            found = compared.comparison
+            is_kept = found is None or found.speedup > 1
+            self._tell(Tried(settings, passing, compared, None, "kept" if is_kept else "left"))
+            if is_kept:
+                self._use(settings)
 
     def _use(self, settings: Settings) -> None:
         self.best = settings
@@ -218,6 +239,7 @@ class LiveTuner:
         """Go back to the user's own settings; all but what is given up may be tried again: the machine has changed."""
         self._tried = {settings_key(one) for one in (self._plan.own, self.best)}
         self._allowance.search_again()
+        self.has_searched = False
         self.watch = None
         self._use(self._base)
 
@@ -235,7 +257,6 @@ class LiveTuner:
     def _rounding_of(self, settings: Settings) -> Steps[RoundingEvidence]:
         """Return whether settings that round keep the training what it is, by updates beside its own."""
         found = None
-        yield from self._wait(BESIDE_STEPS * self._allowance.usual_seconds)
         while found is None:
             found = (yield StepWanted(self._base, settings)).beside
         if isinstance(found, str):

@@ -73,6 +73,8 @@ class TuneLive(Record, frozen=True, tag="tune live"):
     space: str  # name of the search space, or path of its file
     folder: str  # where what was tried is written
     seed: int = 0  # of what build() returns; a script has its own
+    training: str = ""  # its file, and what of it
+    training_key: str = ""  # tells it from others in the history; empty: nothing is remembered of it
 
 
 Task = Probe | Describe | Measure | TakeProfile | Train | RecordUpdates | CompareUpdates | TuneLive

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
@@ -10,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autoaccel.records.knob import KnobRow
+from autoaccel.records.live import Remembered
 from autoaccel.records.machine import GpuSet, Interconnect, Machine, TorchFacts
 from autoaccel.records.messages import Failure
 from autoaccel.records.ranks import MachineShare
@@ -136,6 +138,38 @@ def print_shares(console: Console, shares: Sequence[MachineShare]) -> None:
     console.print(rows)
 
 
+def print_history(console: Console, entries: Mapping[str, Remembered], in_full: bool) -> None:
+    """Print what trainings that were tuned while they ran have found.
+
+    Args:
+        console: To print to.
+        entries: By their names, in the order to be shown.
+        in_full: Whether with all that is known of each.
+    """
+    if not in_full:
+        rows = make_table("entry", "training", "settings", "speed-up", "last run")
+        for name, one in entries.items():
+            training, ended = one_line(Path(one.training).name), one_line(one.ended[:10])
+            rows.add_row(name, training, short_change(one.settings, {}), _found_words(one), ended)
+        console.print(rows)
+        return
+    for name, one in entries.items():
+        console.print(Text.assemble((name, "bold cyan"), f"  {one_line(one.training)}"))
+        for words in (
+            *(f"{knob}={format_value(value)}" for knob, value in one.settings.items()),
+            _found_words(one) or "too few steps were compared to say what they are worth",
+            f"{one.runs} {'run' if one.runs == 1 else 'runs'}, the last on {one.ended}",
+            f"{one.machine}, torch {one.torch}",
+        ):
+            print_indented(console, one_line(words))
+
+
+def _found_words(entry: Remembered) -> str:
+    if entry.speedup is None or entry.low is None or entry.high is None:
+        return ""
+    return f"{entry.speedup:.2f}x ({entry.low:.2f} to {entry.high:.2f})"
+
+
 def print_knobs(console: Console, rows: Sequence[KnobRow]) -> None:
     """Print each knob: its values here with the default marked, when it takes effect, its risk, when it helps."""
     for row in rows:
@@ -212,7 +246,7 @@ def make_table(*headings: str) -> Table:
         table.add_column(
             heading,
             justify="right" if heading in _NUMBERS else "left",
-            no_wrap=heading in (*_NUMBERS, "speed-up", "outcome"),
+            no_wrap=heading in (*_NUMBERS, "speed-up", "outcome", "entry", "last run"),
             overflow="fold",
         )
     return table

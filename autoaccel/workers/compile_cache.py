@@ -6,13 +6,12 @@ import errno
 import fcntl
 import hashlib
 import os
-import pwd
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from autoaccel.machine.user_folders import user_cache
 from autoaccel.records.machine import Machine
 
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
@@ -35,7 +34,7 @@ def open_compile_cache(machine: Machine, environ: Mapping[str, str] = os.environ
     cpu = machine.cpu
     kind = "\n".join((machine.python, machine.architecture, cpu.model, cpu.revision, *cpu.features))
     digest = hashlib.sha256(kind.encode()).hexdigest()[:12]
-    folder = _user_cache(environ) / "autoaccel" / "compiled" / f"torch-{release}-{digest}"
+    folder = user_cache(environ) / "autoaccel" / "compiled" / f"torch-{release}-{digest}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.geteuid():  # torch unpickles what it finds there
         raise PermissionError(errno.EPERM, "It belongs to another user", str(folder))
@@ -45,23 +44,3 @@ def open_compile_cache(machine: Machine, environ: Mapping[str, str] = os.environ
         # Network file systems may know no locks, without which torch does not compile.
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return folder
-
-
-def _user_cache(environ: Mapping[str, str]) -> Path:
-    """Return the user's folder for caches, by the XDG Base Directory Specification or by macOS's convention.
-
-    Raises:
-        OSError: If the user has no home.
-    """
-    named = Path(environ.get("XDG_CACHE_HOME", ""))
-    if named.is_absolute():  # the specification: any other is to be ignored
-        return named
-    home = environ.get("HOME") or _home_of_record()
-    return Path(home, "Library/Caches" if sys.platform == "darwin" else ".cache")
-
-
-def _home_of_record() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:  # a container may run under any number
-        raise FileNotFoundError(errno.ENOENT, "HOME is not set, and this user has no home folder") from None

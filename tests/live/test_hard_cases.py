@@ -48,7 +48,8 @@ def run(case: Case, folder: Path, live: bool) -> tuple[int | None, list[str], st
         with (
             Path(script.stdin or os.devnull).open() as stdin,
             subprocess.Popen(command, cwd=folder, stdin=stdin, stdout=out, stderr=err,
-                             env={**os.environ, "PYTHONUNBUFFERED": "1"}) as process,
+                             env={**os.environ, "PYTHONUNBUFFERED": "1",
+                                  "XDG_CACHE_HOME": str(folder.parent / "cache")}) as process,
         ):  # fmt: skip
             try:
                 code: int | None = process.wait(_SECONDS)

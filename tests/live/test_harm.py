@@ -10,7 +10,7 @@ import pytest
 
 from autoaccel.live.losses import BEFORE, WINDOW, Losses
 from autoaccel.records.live import LiveTried
-from tests.live.test_live_script import outputs, tried_in
+from tests.live.test_live_script import SLOW, SPACE, outputs, tried_in
 
 HARMED = """
 import sys, time
@@ -32,38 +32,15 @@ def batch(self, tensor):
 own, ChannelsLast.batch = ChannelsLast.batch, batch
 summary = tune_as_it_trains(TuneLive("space.toml", "autoaccel-runs/harmed-1"), print)
 
-class Slow(nn.Conv2d):
-    def forward(self, images):
-        # Only with channels last is it fast.
-        if self.training and not images.is_contiguous(memory_format=torch.channels_last):
-            time.sleep(0.01)
-        return super().forward(images)
-
-torch.manual_seed(0)
-inputs, labels = torch.randn(64, 3, 8, 8), torch.arange(64) % 10
-model = nn.Sequential(Slow(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
-STEPS = 900
-for step in range(STEPS):
-    loss = nn.functional.cross_entropy(model(inputs + 0.1 * torch.randn_like(inputs)), labels)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    time.sleep(0.005)
+SLOW
 print("loss", loss.item(), "in use", calls)
 print("autoaccel:", summary())
-"""
-SPACE = """
-title = "of a test"
-
-[knobs]
-"layout.channels_last" = [false, true]
 """
 
 
 def harmed(folder: Path, harm: str) -> tuple[str, list[LiveTried]]:
     (folder / "space.toml").write_text(SPACE)
-    done = outputs(folder, "-c", HARMED.replace("HARM", harm))
+    done = outputs(folder, "-c", HARMED.replace("HARM", harm).replace("SLOW", SLOW))
     assert done.returncode == 0, done.stderr
     return done.stdout, tried_in(folder, "harmed-1")
 

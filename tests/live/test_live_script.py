@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.records.base import decode
-from autoaccel.records.live import LiveTried
+from autoaccel.records.live import LiveTried, Remembered
 
 SCRIPT = """
 import random, sys
@@ -79,7 +79,8 @@ def outputs(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     temporary = folder.parent / "temporary"
     temporary.mkdir(exist_ok=True)
     done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary)})  # fmt: skip
+                          env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary),
+                               "XDG_CACHE_HOME": str(temporary / "cache")})  # fmt: skip
     assert not list(temporary.glob("updates-*"))  # torch makes a folder for compiled code
     return done
 
@@ -97,6 +98,37 @@ def test_a_script_is_trained_to_its_end_as_in_plain_python(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["autoaccel-runs", "train.py"]
 
 
+SLOW = """
+import sys, time
+import torch
+from torch import nn
+
+class Slow(nn.Conv2d):
+    def forward(self, images):
+        # Only with channels last is it fast.
+        if self.training and not images.is_contiguous(memory_format=torch.channels_last):
+            time.sleep(0.01)
+        return super().forward(images)
+
+torch.manual_seed(0)
+inputs, labels = torch.randn(64, 3, 8, 8), torch.arange(64) % 10
+model = nn.Sequential(Slow(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+for step in range(int(sys.argv[1]) if sys.argv[1:] else 900):
+    loss = nn.functional.cross_entropy(model(inputs + 0.1 * torch.randn_like(inputs)), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    time.sleep(0.005)
+print("loss", loss.item())
+"""
+SPACE = """
+title = "of a test"
+
+[knobs]
+"layout.channels_last" = [false, true]
+"""
+"""With one setting, which makes the script above faster."""
 BUILD = """
 import autoaccel, torch
 from torch import nn
@@ -174,3 +206,37 @@ def test_what_cannot_be_tuned_so_is_said_in_a_sentence(tmp_path: Path, arguments
     assert done.returncode == 2
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def remembered_in(folder: Path) -> list[Remembered]:
+    found = (folder.parent / "temporary" / "cache" / "autoaccel" / "history").glob("*.json")
+    return [decode(path.read_bytes(), Remembered) for path in found]
+
+
+def test_the_next_run_begins_with_what_this_one_has_found(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "space.toml").write_text(SPACE)
+    (folder / "train.py").write_text(SLOW)
+    arguments = ("-m", "autoaccel", "run", "train.py", "--space", "space.toml", "--")
+    first = outputs(folder, *arguments, "900")
+    assert "layout.channels_last=on" in first.stderr.splitlines()[-1]
+    (entry,) = remembered_in(folder)
+    assert (entry.settings, entry.runs, entry.searched) == ({"layout.channels_last": True}, 1, True)
+    assert entry.training == str(folder / "train.py")
+    second = outputs(folder, *arguments, "900")
+    (tried,) = tried_in(folder, "train-2")
+    assert (tried.settings, tried.became) == ({"layout.channels_last": True}, "kept")
+    assert tried.after_steps < 40
+    assert "x as fast as under your own settings" in second.stderr
+    assert remembered_in(folder)[0].runs == 2
+    outputs(folder, *arguments, "120")  # other arguments, another training: it is too short to find anything
+    assert len(remembered_in(folder)) == 1
+    plain = outputs(folder, *arguments[:4], "--no-history", *arguments[4:], "120")
+    assert plain.returncode == 0
+    (path,) = (folder.parent / "temporary" / "cache" / "autoaccel" / "history").glob("*.json")
+    path.write_text("{")
+    damaged = outputs(folder, *arguments, "900")
+    assert damaged.returncode == 0
+    assert "what earlier runs have found is left aside" in damaged.stderr
+    assert remembered_in(folder)[0].runs == 1  # it is written anew

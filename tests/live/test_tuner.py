@@ -23,6 +23,7 @@ SPACE = SearchSpace(
 )
 PLAN = Plan(OWN, (), SPACE)
 FAST: Settings = {**OWN, "memory.keep_freed": True}
+REMEMBERS = PLAN._replace(remembered=FAST, searched_before=True)
 Seconds = Callable[[Settings, int], float | None]
 
 
@@ -178,7 +179,7 @@ def test_where_nothing_helps_a_second_and_a_hundredth_of_the_run_are_lost_at_mos
 
 
 def test_what_earlier_runs_have_found_is_in_use_after_the_first_steps_and_is_not_searched_again() -> None:
-    run = Run(scattered({"memory.keep_freed": 0.7}), PLAN._replace(remembered=FAST), most=1_000)
+    run = Run(scattered({"memory.keep_freed": 0.7}), REMEMBERS, most=1_000)
     assert sum(best == FAST for best in run.best) > 990
     assert len(run.tried) == 1
     watch = run.tuner.watch
@@ -188,7 +189,10 @@ def test_what_earlier_runs_have_found_is_in_use_after_the_first_steps_and_is_not
 
 
 def test_what_earlier_runs_have_found_is_given_up_where_it_is_slower_now() -> None:
-    run = Run(scattered({"memory.keep_freed": 1.3, "threads.intra_op": 0.6}), PLAN._replace(remembered=FAST))
+    run = Run(
+        scattered({"memory.keep_freed": 1.3, "threads.intra_op": 0.6}),
+        REMEMBERS,
+    )
     assert run.tuner.best == {**OWN, "threads.intra_op": 1}
     assert [tried.became for tried in run.tried[:2]] == ["kept", "given up"]
 
@@ -196,7 +200,7 @@ def test_what_earlier_runs_have_found_is_given_up_where_it_is_slower_now() -> No
 def test_what_rounds_of_earlier_runs_is_judged_once_more() -> None:
     remembered = {**OWN, "threads.intra_op": 1}
     run = Run(scattered({"threads.intra_op": 0.6}), PLAN._replace(remembered=remembered), 200, lambda _: rounded(0.4))
-    assert all(settings["threads.intra_op"] == 2 for settings, _ in run.steps[:40])
+    assert all(settings["threads.intra_op"] == 2 for settings, _ in run.steps)
     assert run.tuner.best == OWN
 
 
@@ -234,3 +238,14 @@ def test_no_step_is_made_with_what_may_harm_before_updates_have_shown_that_it_do
     run = Run(seconds, plan, beside=lambda settings: rounded(0.4))
     assert all(settings["threads.intra_op"] == 2 for settings, _ in run.steps)
     assert Run(seconds, plan).tuner.best == {**OWN, "threads.intra_op": 1}
+
+
+def test_what_cannot_be_taken_back_is_compared_with_the_first_steps_where_it_is_known_from_earlier_runs() -> None:
+    run = Run(scattered({"memory.keep_freed": 0.7}), REMEMBERS._replace(lasting=("memory.keep_freed",)), most=500)
+    (tried,) = run.tried
+    assert tried.compared is not None
+    comparison = tried.compared.comparison
+    assert comparison is not None
+    assert comparison.low < 1 / 0.7 < comparison.high
+    assert run.steps[50][0] == FAST
+    assert run.tuner.watch is None
