@@ -24,7 +24,7 @@ def main() -> None:
     assert isinstance(task, TuneLive)
     assert isinstance(workload, TrainingFunction)
     loops: list[Loop] = []  # once it trains
-    summary = tune_as_it_trains(task, _tell, lambda: loops[0].planned_steps if loops else None)
+    summary = tune_as_it_trains(spec, _tell, lambda: loops[0].planned_steps if loops else None)
     try:
         result = train_whole(workload, task.seed, loops.append)
     except KeyboardInterrupt:

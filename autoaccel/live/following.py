@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
+
+import msgspec
 
 from autoaccel.advise.candidates import first_candidates
 from autoaccel.errors import BadRequestError
 from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import StepTaken, StepWanted
-from autoaccel.live.found import Found
+from autoaccel.live.found import Found, Say, Started, peak_bytes
 from autoaccel.live.losses import WATCHED_STEPS, Losses
-from autoaccel.live.memory import Memory
 from autoaccel.live.space import live_space
 from autoaccel.live.tuner import LiveTuner, Plan, Tried
 from autoaccel.machine.detect import detect_machine
-from autoaccel.records.messages import TuneLive
-from autoaccel.records.settings import Settings, changed, describe_change
-from autoaccel.records.space import SearchSpace
+from autoaccel.records.messages import TuneLive, WorkerSpec
+from autoaccel.records.settings import describe_change
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.knobs import lasts
+from autoaccel.runtime.probing import probe_torch_beside
 from autoaccel.runtime.script.following_steps import FollowedSteps, LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
@@ -32,17 +31,14 @@ from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 _MAY_HARM = ("precision", "extension")
 """Groups of knobs that may round more than the order of sums does."""
 
-Say = Callable[[str], None]
-"""Told what a person should know, a line each."""
-
 
 def tune_as_it_trains(
-    task: TuneLive, say: Say, planned_steps: Callable[[], int | None] = lambda: None
+    spec: WorkerSpec, say: Say, planned_steps: Callable[[], int | None] = lambda: None
 ) -> Callable[[], str]:
     """Tune what this process trains, in which torch was just imported; the script never learns of that.
 
     Args:
-        task: How.
+        spec: What is trained, and how it is tuned.
         say: See `Say`.
         planned_steps: Returns those of the whole training, once it trains; None if they must be seen.
 
@@ -54,7 +50,7 @@ def tune_as_it_trains(
     errors: list[BaseException] = []
 
     def seen(facts: TrainingFacts, looking_on: LookingOn) -> None:
-        live.append(LiveScript(facts, looking_on, task, say, began, planned_steps()))
+        live.append(LiveScript(facts, looking_on, Started(spec, say, began, planned_steps())))
 
     def summary() -> str:
         if live:
@@ -68,36 +64,32 @@ def tune_as_it_trains(
 class LiveScript:
     """A script that is tuned by the steps that it makes."""
 
-    def __init__(
-        self, facts: TrainingFacts, looking_on: LookingOn, task: TuneLive, say: Say, began: float, planned: int | None
-    ) -> None:
+    def __init__(self, facts: TrainingFacts, looking_on: LookingOn, started: Started) -> None:
         """Begin to tune, between two steps.
 
         Args:
             facts: What is trained.
             looking_on: Who has seen it.
-            task: How.
-            say: See `Say`.
-            began: When the training did, by the monotonic clock.
-            planned: Steps of the whole training; None if they must be seen.
+            started: How it was.
         """
         if facts.device != "cpu":
             raise BadRequestError(f"it trains on {facts.device}, and so far this is done on CPUs alone")
-        self._say = say
-        self._machine = detect_machine()
+        task = started.spec.task
+        assert isinstance(task, TuneLive)
+        self._say = started.say
+        self._machine = msgspec.structs.replace(detect_machine(), torch=probe_torch_beside())
         context = KnobContext(self._machine, facts)
         self._own, searched = baseline_settings(context), live_space(context, task.space)
-        self.found = Found(Path(task.folder), self._own, began)
-        self._allowance = Allowance(_steps_left(facts, planned))
-        self._memory = Memory(task, self._machine, say)
+        self._found = Found(started, facts, self._machine, searched, self._own)
+        self._allowance = Allowance(_steps_left(facts, started.planned_steps))
         plan = Plan(
             own=self._own,
-            remembered=self._remembered(searched),
-            searched_before=self._memory.entry is not None and self._memory.entry.searched,
             guesses=first_candidates(searched, context, self._own, ()),
             space=searched,
             lasting=[name for name in searched.open if lasts(KNOBS[name])],
             judged_first=[name for name in searched.open if KNOBS[name].group in _MAY_HARM],
+            remembered=self._found.remembered,
+            searched_before=self._found.searched_before,
         )
         self._tuner = LiveTuner(plan, self._allowance, self._tell, random.Random(0))
         self._steps = self._tuner.steps()
@@ -107,11 +99,11 @@ class LiveScript:
         self._guards_losses = bool(searched.inexact)
         self._kept: KeptState | None = None
         self._wanted = StepWanted(self._own)
-        say(f"it is tuned while it trains; what is tried is written to {self.found.log}")
+        started.say(f"it is tuned while it trains; what is tried is written to {self._found.log}")
         self._ask(None)
 
     def _step_ended(self, step: Step | None) -> None:
-        self.found.steps += 1
+        self._found.step(step.seconds if step is not None else None)
         began = time.perf_counter()
         beside = self._followed.beside()
         made = StepTaken(step.seconds if step is not None else None, beside, self._harm())
@@ -134,19 +126,6 @@ class LiveScript:
         self._switched.switch(wanted.settings)
         self._followed.compute_beside(wanted.beside)
 
-    def _remembered(self, space: SearchSpace) -> Settings | None:
-        """Return what earlier runs have found, as far as it is still searched."""
-        entry = self._memory.entry
-        if entry is None:
-            return None
-        still = {name: value for name, value in entry.settings.items() if value in space.open.get(name, ())}
-        return space.settle({**self._own, **still}) if still else None
-
-    def _remember(self) -> None:
-        best = self._tuner.best
-        comparison = self.found.comparison(self._tuner.watch)
-        self._memory.keep(changed(best, self._own), comparison, self._tuner.has_searched)
-
     def _harm(self) -> str:
         """Return what harm the last step shows, in words: settings that round are in use."""
         if not self._guards_losses:
@@ -165,18 +144,10 @@ class LiveScript:
     @property
     def _has_room(self) -> bool:
         """Whether as much memory is left as this process has held: copies take less than a step of all that."""
-        import resource  # not on Windows
-
-        unit = 1 if sys.platform == "darwin" else 1024
-        held = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return self._machine.usable_memory_bytes >= 2 * held
+        return self._machine.usable_memory_bytes >= 2 * peak_bytes()
 
     def _tell(self, tried: Tried) -> None:
-        self.found.add(tried)
-        if tried.became != "left":
-            # Now already: a run may be ended in the middle.
-            found = tried.compared.comparison if tried.compared is not None else None
-            self._memory.keep(changed(tried.settings, self._own) if tried.is_kept else {}, found, searched=False)
+        self._found.add(tried)
         if tried.harm or tried.became == "given up":
             why = tried.harm or "it has become slower than what it had replaced"
             self._say(f"{describe_change(tried.settings, self._own)} was given up: {why}")
@@ -187,13 +158,11 @@ class LiveScript:
 
     def summary(self) -> str:
         """Return what came of it, in a sentence; leave it for the next run."""
-        if not self.found.has_failed:
-            self._remember()
-        return self.found.summary(self._tuner.best, self._tuner.watch)
+        return self._found.end(self._tuner, self._allowance.usual_seconds)
 
     def _fail(self, error: BaseException) -> None:
         """Let the script train on under its own settings: what fails here is none of its own."""
-        self.found.has_failed = True
+        self._found.has_failed = True
         self._followed.end()
         self._switched.switch(self._own)
         self._say(f"it is no longer tuned: {type(error).__name__}: {error}")

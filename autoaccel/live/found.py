@@ -3,42 +3,106 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from autoaccel.live.tuner import Tried
-from autoaccel.live.watching import Watch
+import psutil
+
+from autoaccel.live.leaving import Trained, leave
+from autoaccel.live.memory import Memory
+from autoaccel.live.step_means import StepMeans
+from autoaccel.live.tuner import LiveTuner, Tried
 from autoaccel.records.base import encode
 from autoaccel.records.live import LiveTried
+from autoaccel.records.machine import Machine
+from autoaccel.records.messages import TuneLive, WorkerSpec
 from autoaccel.records.settings import Settings, changed, describe_change
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.report.step_times import LiveStory
 from autoaccel.units import format_duration
+
+Say = Callable[[str], None]
+"""Told what a person should know, a line each."""
+
+
+class Started(NamedTuple):
+    """How a training was started that is tuned while it runs."""
+
+    spec: WorkerSpec
+    say: Say
+    began: float  # by the monotonic clock
+    planned_steps: int | None  # of the whole training; None if they must be seen
 
 
 class Found:
-    """Writes down each comparison, and sums them up."""
+    """Writes down each comparison, and what all have come to."""
 
-    def __init__(self, folder: Path, own: Settings, began: float) -> None:
-        """Begin with nothing.
+    def __init__(
+        self, started: Started, facts: TrainingFacts, machine: Machine, space: SearchSpace, own: Settings
+    ) -> None:
+        """Begin with what earlier runs have left.
 
         Args:
-            folder: Of the run; it is made when there is something to write.
+            started: How the training was.
+            facts: What was seen of it.
+            machine: That it trains on.
+            space: That is searched.
             own: The user's own settings.
-            began: When the training did, by the monotonic clock.
         """
-        self.log = folder / "live.jsonl"
-        self.steps = 0
-        """That were made since it was known what is trained."""
+        task = started.spec.task
+        assert isinstance(task, TuneLive)
+        self.log = Path(task.folder) / "live.jsonl"
         self.has_failed = False
         """Whether tuning has, so that nothing is in use that was found."""
+        self._started = started
+        self._facts = facts
+        self._machine = machine
+        self._space = space
         self._own = own
-        self._began = began
+        self._memory = Memory(task, machine, started.say)
+        script, workload = facts.script, started.spec.workload
+        assert script is not None  # its steps are looked at as those of a script
+        assert workload is not None
+        self._workload = workload
+        self._startup_seconds = max(0.0, time.time() - psutil.Process().create_time() - script.seen_seconds)
+        self._means = StepMeans()
+        self._steps = 0  # since it was known what is trained
+        self._steps_before = script.steps_seen
+        self._tried: list[LiveTried] = []
         self._kept: list[Tried] = []
+
+    @property
+    def remembered(self) -> Settings | None:
+        """What earlier runs have found, as far as it is still searched; None if nothing is known of any."""
+        entry = self._memory.entry
+        if entry is None:
+            return None
+        still = {name: value for name, value in entry.settings.items() if value in self._space.open.get(name, ())}
+        return self._space.settle({**self._own, **still}) if still else None
+
+    @property
+    def searched_before(self) -> bool:
+        """Whether an earlier run has tried all that may be faster."""
+        return self._memory.entry is not None and self._memory.entry.searched
 
     @property
     def seconds(self) -> float:
         """Since the training began."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._started.began
+
+    def step(self, seconds: float | None) -> None:
+        """Count a step.
+
+        Args:
+            seconds: That it took; None if something else was done beside it.
+        """
+        self._steps += 1
+        self._means.add(seconds)
 
     def add(self, tried: Tried) -> None:
         """Write a comparison down."""
@@ -48,7 +112,7 @@ class Found:
             self._kept = [one for one in self._kept if one.compared is not None and one.compared.lasts]
         found = LiveTried(
             after_seconds=self.seconds,
-            after_steps=self.steps,
+            after_steps=self._steps,
             settings=changed(tried.settings, self._own),
             against=changed(tried.against, self._own),
             comparison=tried.compared.comparison if tried.compared is not None else None,
@@ -56,44 +120,79 @@ class Found:
             became=tried.became,
             harm=tried.harm,
         )
+        self._tried.append(found)
         self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.log.open("ab") as file:
             file.write(encode(found) + b"\n")
+        if tried.became != "left":
+            # Now already: a run may be ended in the middle.
+            self._memory.keep(found.settings if tried.is_kept else {}, found.comparison, searched=False)
 
-    def comparison(self, watch: Watch | None) -> Comparison | None:
+    def end(self, tuner: LiveTuner, usual_seconds: float) -> str:
+        """Leave what was found, and return it in a sentence.
+
+        Args:
+            tuner: That has found it.
+            usual_seconds: Of a step under the settings in use.
+        """
+        if self.has_failed:
+            return "your own settings were in use from where it was no longer tuned"
+        found, change = self._comparison(tuner), changed(tuner.best, self._own)
+        self._memory.keep(change, found, tuner.has_searched)
+        if self._tried:
+            try:
+                leave(self.log.parent, self._trained(tuner, found, usual_seconds))
+            except Exception as error:  # whatever is wrong with what is told, the training has ended well
+                self._started.say(f"neither recipe nor report was written: {type(error).__name__}: {error}")
+        if not change:
+            return "your own settings were kept: nothing that was tried made its steps faster"
+        words = describe_change(tuner.best, self._own)
+        if found is None:
+            return f"it went on with what an earlier run has found, {words}; it was too short to measure that again"
+        return (
+            f"its steps were {found.speedup:.2f}x as fast as under your own settings ({found.low:.2f} to "
+            f"{found.high:.2f}), measured in {2 * found.process_pairs} blocks of them over "
+            f"{format_duration(self.seconds)}: {words}"
+        )
+
+    def _comparison(self, tuner: LiveTuner) -> Comparison | None:
         """Return what the settings in use are worth against the user's own; None where blocks are too few to say.
 
         Settings that cannot be taken back are worth what the blocks before them said; all others what was seen since
         the search ended, or what made them be chosen as long as that is less.
-
-        Args:
-            watch: Of the settings in use; None if there is none.
         """
-        seen = watch.comparison if watch is not None else None
+        seen = tuner.watch.comparison if tuner.watch is not None else None
         parts = [one.compared.comparison for one in self._kept if one.compared is not None
                  and (seen is None or one.compared.lasts)]  # fmt: skip
         found = [one for one in (*parts, seen) if one is not None]
         return _product(found) if found else None
 
-    def summary(self, best: Settings, watch: Watch | None) -> str:
-        """Return what came of it, in a sentence.
-
-        Args:
-            best: The settings in use.
-            watch: Of them; None if there is none.
-        """
-        if self.has_failed:
-            return "your own settings were in use from where it was no longer tuned"
-        if best == self._own:
-            return "your own settings were kept: nothing that was tried made its steps faster"
-        found, change = self.comparison(watch), describe_change(best, self._own)
-        if found is None:
-            return f"it went on with what an earlier run has found, {change}; it was too short to measure that again"
-        pairs = found.process_pairs
-        return (
-            f"its steps were {found.speedup:.2f}x as fast as under your own settings ({found.low:.2f} to "
-            f"{found.high:.2f}), measured in {2 * pairs} blocks of them over {format_duration(self.seconds)}: {change}"
+    def _trained(self, tuner: LiveTuner, found: Comparison | None, usual_seconds: float) -> Trained:
+        shown = [one.rounding for one in self._kept if one.rounding is not None]
+        return Trained(
+            workload=self._workload,
+            machine=self._machine,
+            facts=self._facts,
+            planned_steps=self._started.planned_steps or self._steps_before + self._steps,
+            space=self._space,
+            own=self._own,
+            best=tuner.best,
+            comparison=found,
+            rounding=max(shown, key=lambda one: one.error_share) if shown else None,
+            own_step_seconds=tuner.own_step_seconds or usual_seconds,
+            startup_seconds=self._startup_seconds,
+            seconds=self.seconds,
+            peak_bytes=peak_bytes(),
+            story=LiveStory(self._means.means, self._tried),
         )
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has held."""
+    import resource  # not on Windows
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _product(parts: list[Comparison]) -> Comparison:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from autoaccel.records.messages import TuneLive
+from autoaccel.records.messages import WorkerSpec
 from autoaccel.runtime.script.entry import main as run
 from autoaccel.runtime.script.running import entered
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
@@ -18,10 +18,8 @@ from autoaccel.text import one_line, say
 def main() -> None:
     """Run the script that waits, and tune it."""
     spec, script = entered()
-    task = spec.task
-    assert isinstance(task, TuneLive)
     summaries: list[Callable[[], str]] = []  # once torch is there
-    when_torch_is_imported(lambda: summaries.append(_attach(task)))
+    when_torch_is_imported(lambda: summaries.append(_attach(spec)))
     process = os.getpid()
     try:
         run(script.path, script.module)
@@ -30,10 +28,10 @@ def main() -> None:
             _say(summaries[0]())
 
 
-def _attach(task: TuneLive) -> Callable[[], str]:
+def _attach(spec: WorkerSpec) -> Callable[[], str]:
     from autoaccel.live.following import tune_as_it_trains
 
-    return tune_as_it_trains(task, _say)
+    return tune_as_it_trains(spec, _say)
 
 
 def _say(line: str) -> None:

@@ -92,6 +92,8 @@ class LiveTuner:
         """What steps since the end of the search say of these; None before it, and where there is nothing to watch."""
         self.has_searched = False
         """Whether all was tried that may be faster, in this run or before it."""
+        self.own_step_seconds = 0.0
+        """What a step took under the user's own settings, in the mean, before any others were in use."""
         self._plan = plan
         self._allowance = allowance
         self._tell = tell
@@ -217,6 +219,8 @@ class LiveTuner:
                 self._use(settings)
 
     def _use(self, settings: Settings) -> None:
+        if self.best == self._plan.own:
+            self.own_step_seconds = self._allowance.usual_seconds
         self.best = settings
         self._allowance.go_on_with_others()
 

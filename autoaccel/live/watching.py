@@ -13,8 +13,8 @@ from autoaccel.records.trial import Comparison
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, Pair
 from autoaccel.statistics.deciding import SpeedRule
 
-RECENT_PAIRS = 6
-"""By which it is noticed that settings have become slower than the user's own. A guess."""
+RECENT_PAIRS = (2, 3, 6)
+"""The last so many show that settings have become slower than the user's own: the fewer, the slower they must be."""
 SLOWER = 1.25
 """Times as long as in the mean: steps in use that take so much are a reason to compare at once. A guess."""
 RARELY = 10  # times as long as a block it is at least from one such reason to the next
@@ -52,35 +52,24 @@ class Watch:
     @property
     def compared(self) -> Compared:
         """What the last pairs say."""
-        return Compared(False, SpeedRule(1 - CONFIDENCE, 1.0).compare(self._pairs[-RECENT_PAIRS:]), 0)
+        return Compared(False, SpeedRule(1 - CONFIDENCE, 1.0).compare(self._pairs[-max(RECENT_PAIRS) :]), 0)
 
     def steps(self) -> Steps[None]:
         """Yield the settings of each step, until what is in use is slower than what it has replaced."""
-        while not self._is_slower(RECENT_PAIRS):
-            have_become_longer = yield from self._train_on()
-            yield from self._pair()
-            made = 1
-            # What was seen before they did says nothing of what they are now.
-            while have_become_longer and made < RECENT_PAIRS:
-                yield from self._pair()
-                made += 1
-                if (slower := self._is_slower(made)) is not None:
-                    if slower:
-                        return
-                    break
+        while not any(self._is_slower(pairs) for pairs in RECENT_PAIRS):
+            yield from self._train_on()
+            made = yield from pair_of_blocks(self._best, self._own, self._chance)
+            self._pairs.append([(own, best) for best, own in made.turns])
+            self._lost = max(0.0, made.lost)  # nothing where they are slower: the next pair comes at once
 
-    def _pair(self) -> Steps[None]:
-        made = yield from pair_of_blocks(self._best, self._own, self._chance)
-        self._pairs.append([(own, best) for best, own in made.turns])
-        self._lost = max(0.0, made.lost)
-
-    def _is_slower(self, pairs: int) -> bool | None:
-        """Return whether the last so many pairs say so; None: it is open."""
+    def _is_slower(self, pairs: int) -> bool:
+        """Return whether the last so many pairs say so."""
         recent = [[(best, own) for own, best in turns] for turns in self._pairs[-pairs:]]
-        return SpeedRule(1 - CONFIDENCE, 1 + NOISE_THRESHOLD).decide(recent)
+        rule = SpeedRule((1 - CONFIDENCE) / len(RECENT_PAIRS), 1 + NOISE_THRESHOLD)
+        return len(recent) == pairs and bool(rule.decide(recent))
 
-    def _train_on(self) -> Steps[bool]:
-        """Make steps until another pair may be made; return whether it must be, as they take so much longer."""
+    def _train_on(self) -> Steps[None]:
+        """Make steps until another pair may be made, or must be: they take so much longer."""
         passed = 0.0
         block: list[float] = []
         while not self._allowance.may(self._lost, is_faster=True):
@@ -93,5 +82,4 @@ class Watch:
                 mean, block = statistics.fmean(block), []
                 usual = self._allowance.usual_seconds or math.inf
                 if mean > SLOWER * usual and passed > RARELY * max(BLOCK_SECONDS, BLOCK_STEPS * mean):
-                    return True
-        return False
+                    return

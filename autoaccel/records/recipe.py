@@ -175,6 +175,7 @@ class Recipe(Record, frozen=True):
     interaction: Interaction | None = None  # the strongest, where the contributions' product is not the whole
     open_proof: OpenProof | None = None  # what `autoaccel tune --resume` continues; None if nothing
     script: ScriptFacts | None = None  # what was seen of the script, if it was made for one
+    live: bool = False  # whether a training found it while it ran: its pairs are blocks of that training's own steps
 
     @property
     def seen(self) -> Seen:

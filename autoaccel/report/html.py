@@ -20,6 +20,7 @@ from autoaccel.records.settings import changed, format_value
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison, Measurement, Trial
 from autoaccel.report import pareto, roofline
+from autoaccel.report import step_times as step_times_chart
 from autoaccel.report.accuracy import (
     accuracy_words,
     evidence_words,
@@ -31,6 +32,7 @@ from autoaccel.report.chart import HEIGHT, WIDTH, search_history
 from autoaccel.report.commands import next_commands, tune_command
 from autoaccel.report.pareto import speed_and_accuracy
 from autoaccel.report.roofline import plot_roofline
+from autoaccel.report.step_times import LiveStory, step_times, tried_rows
 from autoaccel.report.tables import machine_facts
 from autoaccel.report.wording import (
     before,
@@ -117,6 +119,7 @@ def render_report(
     trials: Sequence[Trial],
     space: SearchSpace | None = None,
     request: Request | None = None,
+    story: LiveStory | None = None,
 ) -> str:
     """Return one self-contained HTML page that asks nothing of the network.
 
@@ -126,6 +129,7 @@ def render_report(
         trials: All of the run, failed ones included.
         space: What was searched, and why not the rest; None if that is not known.
         request: What was asked for; None if that is not known.
+        story: Of a training that was tuned while it ran; None if this is not of one.
     """
     template = _template()
     baseline, accuracy = recipe.baseline.settings, known_accuracy(recipe)
@@ -159,6 +163,10 @@ def render_report(
         not_searched=space.closed if space else {},
         machine=machine_facts(recipe.machine),
         commands=next_commands(recipe, Path("recipe.json")),
+        step_times=step_times(story) if story else None,
+        step_times_width=step_times_chart.WIDTH,
+        step_times_height=step_times_chart.HEIGHT,
+        tried=tried_rows(story) if story else (),
         again=tune_command(request) if request else "",
     )
 

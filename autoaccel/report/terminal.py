@@ -107,7 +107,8 @@ def _print_nothing_faster(console: Console, recipe: Recipe) -> None:
     if words := stage_words(recipe.search):
         grid.add_row("", Text(words, style="dim"))
     if recipe.search.stop != "nothing to win":
-        grid.add_row("", Text("a larger budget or another search space may still find something", style="dim"))
+        more = "a longer training" if recipe.live else "a larger budget"
+        grid.add_row("", Text(f"{more} or another search space may still find something", style="dim"))
     console.print(grid)
 
 
@@ -142,7 +143,7 @@ def _print_proof(console: Console, recipe: Recipe) -> None:
         "Speed-up",
         Text.assemble((speedup_words(comparison.speedup), "bold green"), f" ({interval_words(comparison)})"),
     )
-    grid.add_row("", Text(proof_words(comparison), style="dim"))
+    grid.add_row("", Text(proof_words(comparison, recipe.live), style="dim"))
     grid.add_row("Accuracy", Text(f"{metric_change_words(accuracy)}: {accuracy_words(accuracy, recipe.constraint)}"))
     grid.add_row("", Text(evidence_words(accuracy), style="dim"))
     grid.add_row(

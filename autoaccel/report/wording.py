@@ -53,11 +53,17 @@ def comparison_words(comparison: Comparison) -> str:
     return f"{speedup_words(comparison.speedup)} ({interval_words(comparison)})"
 
 
-def proof_words(comparison: Comparison) -> str:
-    """Return what a comparison rests on: processes, turns, confidence."""
+def proof_words(comparison: Comparison, live: bool = False) -> str:
+    """Return what a comparison rests on: processes, turns, confidence.
+
+    Args:
+        comparison: To be told of.
+        live: Whether its pairs are blocks of a training's own steps.
+    """
     pairs = "1 pair" if comparison.process_pairs == 1 else f"{comparison.process_pairs} pairs"
     drift = ", with room for the drift of a shared machine" if comparison.drift else ""
-    told = f"{pairs} of fresh processes, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval{drift}"
+    of = "blocks of the training's own steps" if live else "fresh processes"
+    told = f"{pairs} of {of}, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval{drift}"
     if not comparison.steps:
         return told
     return f"{told}; long steps that come less often than every {rarest_seen(comparison.steps):,} may have been missed"
@@ -222,6 +228,8 @@ def search_words(recipe: Recipe) -> str:
     """Return what the search cost and why it ended."""
     search = recipe.search
     trials = "1 trial" if search.trials == 1 else f"{search.trials} trials"
+    if recipe.live:
+        return f"{trials} in blocks of the training's own steps, {format_duration(search.spent_seconds)} in all"
     return (
         f"{trials} ({search.failed} failed, {search.infeasible} infeasible) "
         f"in {format_duration(search.spent_seconds)} of {format_duration(search.budget_seconds)}; "

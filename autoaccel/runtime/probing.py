@@ -16,6 +16,7 @@ from autoaccel.records.machine import TorchFacts
 from autoaccel.runtime.accelerator import default_device, device_name, gpu_uuids, has_triton
 from autoaccel.runtime.knobs.attention import BACKENDS
 from autoaccel.runtime.knobs.precision import DTYPES
+from autoaccel.runtime.randomness import same_random_numbers_after
 from autoaccel.runtime.rates import product_speedup
 
 
@@ -61,6 +62,13 @@ def probe_torch() -> TorchFacts:
         gpus=gpu_uuids(),
         product_speedups=_product_speedups(autocast) if on_cpu else {},
     )
+
+
+def probe_torch_beside() -> TorchFacts:
+    """Return the same from within a training, which goes on with the random numbers that it would have had."""
+    with same_random_numbers_after(default_device()), warnings.catch_warnings(), torch.enable_grad():
+        warnings.simplefilter("ignore")  # of ours the script's output shows nothing
+        return probe_torch()
 
 
 def _product_speedups(dtypes: Iterable[str]) -> dict[str, float]:

@@ -17,7 +17,8 @@ import sys, time
 import torch
 from torch import nn
 from autoaccel.live.following import tune_as_it_trains
-from autoaccel.records.messages import TuneLive
+from autoaccel.records.messages import TuneLive, WorkerSpec
+from autoaccel.records.workload import Script
 from autoaccel.runtime.knobs.layout import ChannelsLast
 
 calls = 0
@@ -30,7 +31,9 @@ def batch(self, tensor):
     return changed
 
 own, ChannelsLast.batch = ChannelsLast.batch, batch
-summary = tune_as_it_trains(TuneLive("space.toml", "autoaccel-runs/harmed-1"), print)
+summary = tune_as_it_trains(
+    WorkerSpec(TuneLive("space.toml", "autoaccel-runs/harmed-1"), Script("/train.py", "train.py", "/", "0" * 64)), print
+)
 
 SLOW
 print("loss", loss.item(), "in use", calls)

@@ -11,6 +11,8 @@ import pytest
 
 from autoaccel.records.base import decode
 from autoaccel.records.live import LiveTried, Remembered
+from autoaccel.records.recipe import read_recipe
+from autoaccel.records.settings import changed
 
 SCRIPT = """
 import random, sys
@@ -224,6 +226,16 @@ def test_the_next_run_begins_with_what_this_one_has_found(tmp_path: Path) -> Non
     (entry,) = remembered_in(folder)
     assert (entry.settings, entry.runs, entry.searched) == ({"layout.channels_last": True}, 1, True)
     assert entry.training == str(folder / "train.py")
+    recipe = read_recipe(folder / "autoaccel-runs" / "train-1" / "recipe.json")
+    assert changed(recipe.settings, recipe.baseline.settings) == {"layout.channels_last": True}
+    assert (recipe.live, recipe.projection.planned_steps, recipe.comparison.low > 1.5) == (True, 900, True)
+    report = (folder / "autoaccel-runs" / "train-1" / "report.html").read_text()
+    assert "Step time while it trained" in report
+    assert "blocks of the training&#39;s own steps" in report
+    with_recipe = outputs(
+        folder, "-m", "autoaccel", "run", "autoaccel-runs/train-1/recipe.json", "train.py", "--", "100"
+    )
+    assert (with_recipe.returncode, with_recipe.stderr) == (0, "")
     second = outputs(folder, *arguments, "900")
     (tried,) = tried_in(folder, "train-2")
     assert (tried.settings, tried.became) == ({"layout.channels_last": True}, "kept")
