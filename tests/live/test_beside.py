@@ -32,6 +32,7 @@ def train(
     make: Callable[[], nn.Module] = convolutions,
     clip: float | None = None,
     steps: int = 12,
+    parts: int = 1,
 ) -> tuple[list[float], Found | None]:
     """Return the losses of a training, the sum of its weights last, and what updates beside it say of settings."""
     torch.manual_seed(0)
@@ -44,11 +45,12 @@ def train(
     found: Found | None = None
     losses = []
     for _ in range(steps):
-        loss = functional.cross_entropy(model(torch.randn(16, 3, 8, 8)), torch.randint(10, (16,)))
         optimizer.zero_grad()
-        if beside is not None and found is None:
-            beside.backward_begins(loss)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        for _ in range(parts):
+            loss = functional.cross_entropy(model(torch.randn(16, 3, 8, 8)), torch.randint(10, (16,))) / parts
+            if beside is not None and found is None:
+                beside.backward_begins(loss)
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         if clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         if beside is not None and found is None:
@@ -79,6 +81,18 @@ def test_what_only_rounds_is_told_so_and_the_training_is_as_it_was(settings: Set
     assert evidence.verdict == "holds", evidence
     assert evidence.error_share < 1e-6
     assert evidence.repeat_share < 1e-6
+
+
+def test_gradients_that_are_accumulated_are_summed() -> None:
+    plain, _ = train(None, parts=3)
+    losses, found = train({"layout.channels_last": True, "threads.intra_op": 1}, parts=3)
+    assert losses == plain
+    assert isinstance(found, UpdatesCompared), found
+    evidence = judge_updates(found)
+    assert evidence.verdict == "holds", evidence
+    assert evidence.error_share < 1e-6
+    # As large as the loss of a whole batch, of which each part is a third.
+    assert 2.0 < found.losses[0] < 3.0
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ class Beside:
         self._point: _Point | None = None
         self._errors: list[UpdateError] = []
         self._losses: list[float] = []
+        self._loss = 0.0  # of the parts of the step's batch so far
         self._points = 0
         self._draws = False
         self._finite = True
@@ -126,8 +127,8 @@ class Beside:
                 self._compute(calls, loss)
 
     def _compute(self, calls: list[Call], loss: torch.Tensor) -> None:
-        if len(calls) != 1 or loss.numel() != 1 or self._computed is not None:
-            raise CannotCompareError("a step does not consist of one call of a model and one backward pass")
+        if len(calls) != 1 or loss.numel() != 1:
+            raise CannotCompareError("the gradients of a loss do not come from one call of a model")
         call = calls[0]
         tensors = [*tensors_of(call.args), *tensors_of(call.kwargs), *tensors_of(call.outputs)]
         if [one._version for one in tensors] != call.versions:
@@ -135,8 +136,10 @@ class Beside:
         outputs = [one for one in tensors_of(call.outputs) if one.requires_grad]
         at_outputs = torch.autograd.grad(loss, outputs, create_graph=True, retain_graph=True, allow_unused=True)
         own = self._gradients(call, outputs, at_outputs, self._switched.settings)
-        self._computed = own, self._gradients(call, outputs, at_outputs, self._settings)
-        self._losses.append(float(loss.detach()))
+        others = self._gradients(call, outputs, at_outputs, self._settings)
+        before = self._computed  # of the parts of the step's batch that came first
+        self._computed = (_sum(before[0], own), _sum(before[1], others)) if before is not None else (own, others)
+        self._loss += float(loss.detach())
 
     def _gradients(
         self,
@@ -186,6 +189,8 @@ class Beside:
             raise CannotCompareError("a step computes its gradients otherwise than by backward()")
         if self._point is None:
             self._point = _Point(self._optimizer)
+        self._losses.append(self._loss)
+        self._loss = 0.0
         own, others = computed
         scale = _scale(self._got, own)
         with self._switched.beside(self._settings) as applied:
@@ -302,6 +307,13 @@ def _scale(got: Gradients, own: Gradients) -> float:
     squares = math.fsum(float(other.double().square().sum()) for _, other in pairs)
     products = math.fsum(float((one.double() * other.double()).sum()) for one, other in pairs)
     return products / squares if squares else 1.0
+
+
+def _sum(gradients: Gradients, more: Gradients) -> Gradients:
+    return [
+        other if one is None else one if other is None else one + other
+        for one, other in zip(gradients, more, strict=True)
+    ]
 
 
 def _times(gradients: Gradients, factor: float) -> Gradients:
