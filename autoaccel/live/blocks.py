@@ -49,6 +49,7 @@ class StepTaken(NamedTuple):
     seconds: float | None  # None where they do not count: something else was done beside it, such as an evaluation
     beside: UpdatesCompared | str | None = None  # what updates beside say once there are enough, or why they cannot
     harm: str = ""  # that its loss shows, in words
+    size: int = 0  # numbers in its batch; 0 where nobody knows
 
 
 Steps: TypeAlias = Generator[StepWanted, StepTaken, Result]

@@ -106,7 +106,8 @@ class LiveScript:
         self._found.step(step.seconds if step is not None else None)
         began = time.perf_counter()
         beside = self._followed.beside()
-        made = StepTaken(step.seconds if step is not None else None, beside, self._harm())
+        made = StepTaken(step.seconds if step is not None else None, beside, self._harm(), self._switched.size)
+        self._switched.size = 0
         if made.harm:
             self._go_back()
         self._ask(made)

@@ -20,6 +20,7 @@ from autoaccel.live.blocks import (
     compare_before_and_after,
     compare_in_blocks,
 )
+from autoaccel.live.sizes import BatchSizes
 from autoaccel.live.watching import Watch
 from autoaccel.records.live import Became
 from autoaccel.records.rounding import RoundingEvidence
@@ -97,6 +98,7 @@ class LiveTuner:
         self._plan = plan
         self._allowance = allowance
         self._tell = tell
+        self._sizes = BatchSizes()
         self._chance = chance
         self._tried = {settings_key(plan.own)}
         self._why_not_beside = ""
@@ -108,7 +110,12 @@ class LiveTuner:
             wanted = next(steps)
             while True:
                 made = yield wanted
-                self._allowance.add(made.seconds, wanted.settings != self.best or wanted.beside is not None)
+                is_usual = wanted.settings == self.best and wanted.beside is None
+                self._allowance.add(made.seconds, not is_usual)
+                if made.seconds is not None and made.size:
+                    if is_usual:
+                        self._sizes.learn(made.size, made.seconds)
+                    made = made._replace(seconds=self._sizes.usual(made.size, made.seconds))
                 if made.harm:
                     steps = self._after_harm(wanted.settings, made.harm)
                     wanted = next(steps)

@@ -44,6 +44,7 @@ class Run:
         most: int = 6_000,
         beside: Callable[[Settings], UpdatesCompared | str | None] = lambda settings: rounded(1e-9),
         harm: Callable[[Settings, int], str] = lambda settings, number: "",
+        size: Callable[[int], int] = lambda number: 0,
     ) -> None:
         self.tried: list[Tried] = []
         self.steps: list[tuple[Settings, float]] = []
@@ -60,7 +61,7 @@ class Run:
                 continue
             found = beside(wanted.beside) if wanted.beside else None
             try:
-                wanted = steps.send(StepTaken(taken, found, harm(settings, len(self.steps))))
+                wanted = steps.send(StepTaken(taken, found, harm(settings, len(self.steps)), size(len(self.steps) - 1)))
             except StopIteration:
                 wanted = None
 
@@ -249,3 +250,21 @@ def test_what_cannot_be_taken_back_is_compared_with_the_first_steps_where_it_is_
     assert comparison.low < 1 / 0.7 < comparison.high
     assert run.steps[50][0] == FAST
     assert run.tuner.watch is None
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.85])
+def test_batches_of_different_sizes_hide_nothing_and_feign_nothing(factor: float) -> None:
+    chance = random.Random(4)
+    sizes = [chance.choice((400, 700, 1_000, 1_600)) for _ in range(3_000)]
+    usual = scattered({"memory.keep_freed": factor})
+
+    def seconds(settings: Settings, number: int) -> float:
+        taken = usual(settings, number)
+        assert taken is not None
+        return taken * (0.2 + 0.8 * sizes[number] / 925)
+
+    run = Run(seconds, most=3_000, size=sizes.__getitem__)
+    assert run.tuner.best == (FAST if factor < 1 else OWN)
+    if run.tuner.watch is not None and run.tuner.watch.comparison is not None:
+        comparison = run.tuner.watch.comparison
+        assert comparison.low < 1 / factor < comparison.high

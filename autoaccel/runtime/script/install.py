@@ -151,13 +151,17 @@ class AppliedToScript(Applied):
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if module.training and torch.is_grad_enabled():
-                return equipped.compute(args, kwargs) if self.calls is None else self.calls(equipped, args, kwargs)
+                return self.called(equipped, args, kwargs)
             if evaluated is not None:
                 evaluated()
             return own(*args, **kwargs)  # evaluations are as they were
 
         call.equipped = True  # type: ignore[attr-defined]  # marks it as ours
         vars(module)[_CALL] = call
+
+    def called(self, equipped: Equipped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call of a model in training."""
+        return equipped.compute(args, kwargs) if self.calls is None else self.calls(equipped, args, kwargs)
 
     def trained(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what a model computes in training under these settings."""

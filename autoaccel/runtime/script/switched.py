@@ -12,10 +12,10 @@ from torch import nn
 
 from autoaccel.records.settings import Settings, Value
 from autoaccel.runtime.applied import Applied
-from autoaccel.runtime.batches import map_tensors
+from autoaccel.runtime.batches import map_tensors, tensors_of
 from autoaccel.runtime.knobs import effects_of
 from autoaccel.runtime.knobs.effect import Effect
-from autoaccel.runtime.script.install import AppliedToScript, as_float32
+from autoaccel.runtime.script.install import AppliedToScript, Equipped, as_float32
 from autoaccel.space.knobs import KNOBS
 
 
@@ -36,6 +36,8 @@ class SwitchedSettings(AppliedToScript):
         self._own = dict(own)
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self._before: dict[str, Value] = {}  # knob -> what the process had before its effect
+        self.size = 0
+        """Numbers in all that models were called with to train them, since somebody has set it to 0."""
 
     def equip_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Let an optimizer update as the settings say, now and after they have changed."""
@@ -45,6 +47,11 @@ class SwitchedSettings(AppliedToScript):
     def equip_model(self, module: nn.Module, evaluated: Callable[[], None] | None = None) -> None:
         """Let a module compute as the settings say, now and after they have changed."""
         super().equip_model(module, evaluated or _nobody)
+
+    def called(self, equipped: Equipped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call of a model in training, and count the numbers that it is given."""
+        self.size += sum(one.numel() for one in (*tensors_of(args), *tensors_of(kwargs)))
+        return super().called(equipped, args, kwargs)
 
     def switch(self, settings: Mapping[str, Value]) -> None:
         """Train under these settings from the next step on.
