@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Clip", "Recipe", "Training", "apply", "autotune", "report"]
+__all__ = ["Clip", "Recipe", "Training", "apply", "autotune", "live", "report"]
 
 if TYPE_CHECKING:
     from autoaccel.api import apply, autotune
@@ -21,7 +21,7 @@ _HOMES = {
     "apply": "autoaccel.api",
     "autotune": "autoaccel.api",
 }
-_PACKAGES = {"report"}  # that can be called
+_PACKAGES = {"live", "report"}  # that can be called
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ def main() -> None:
     assert isinstance(task, TuneLive)
     assert isinstance(workload, TrainingFunction)
     loops: list[Loop] = []  # once it trains
-    summary = tune_as_it_trains(spec, _tell, lambda: loops[0].planned_steps if loops else None)
+    live = tune_as_it_trains(spec, _tell, lambda: loops[0].planned_steps if loops else None)
     try:
         result = train_whole(workload, task.seed, loops.append)
     except KeyboardInterrupt:
@@ -34,7 +34,7 @@ def main() -> None:
     if isinstance(result, Failure):
         say("\n".join(filter(None, (f"autoaccel: {result.message}", result.traceback))), to_stderr=True)
         sys.exit(2 if result.kind == "invalid" else 3)
-    _tell(summary())
+    _tell(live.summary())
     seconds = result.train_seconds[0]
     say(f"trained {result.steps} steps in {format_duration(seconds)}: {result.samples / seconds:,.0f} samples/s")
     say(f"{result.metric}: {result.metrics[0]:.6g}")

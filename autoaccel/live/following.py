@@ -32,33 +32,51 @@ _MAY_HARM = ("precision", "extension")
 """Groups of knobs that may round more than the order of sums does."""
 
 
+class LiveTraining:
+    """Whatever this process trains, tuned by its steps once it is known."""
+
+    def __init__(self, spec: WorkerSpec, say: Say, planned_steps: Callable[[], int | None]) -> None:
+        """Begin to look; see `tune_as_it_trains`."""
+        self._spec = spec
+        self._say = say
+        self._planned_steps = planned_steps
+        self._began = time.monotonic()
+        self._script: LiveScript | None = None
+        self._error: BaseException | None = None
+        self._looking_on = LookingOn(self._seen, self._fail)
+
+    def _seen(self, facts: TrainingFacts, looking_on: LookingOn) -> None:
+        started = Started(self._spec, self._say, self._began, self._planned_steps())
+        self._script = LiveScript(facts, looking_on, started)
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = error
+
+    def stop(self) -> None:
+        """Hear of nothing that follows, and go back to the user's own settings; not to be called within a step."""
+        if self._script is not None:
+            self._script.stop()
+        else:
+            self._looking_on.detach()
+
+    def summary(self) -> str:
+        """Return what came of it, in a sentence; leave it for the next run."""
+        if self._script is not None:
+            return self._script.summary()
+        return f"it was not tuned: {self._error or 'it made too few steps'}"
+
+
 def tune_as_it_trains(
     spec: WorkerSpec, say: Say, planned_steps: Callable[[], int | None] = lambda: None
-) -> Callable[[], str]:
+) -> LiveTraining:
     """Tune what this process trains, in which torch was just imported; the script never learns of that.
 
     Args:
         spec: What is trained, and how it is tuned.
         say: See `Say`.
         planned_steps: Returns those of the whole training, once it trains; None if they must be seen.
-
-    Returns:
-        What says, at the end, what came of it.
     """
-    began = time.monotonic()
-    live: list[LiveScript] = []  # once it is known what is trained
-    errors: list[BaseException] = []
-
-    def seen(facts: TrainingFacts, looking_on: LookingOn) -> None:
-        live.append(LiveScript(facts, looking_on, Started(spec, say, began, planned_steps())))
-
-    def summary() -> str:
-        if live:
-            return live[0].summary()
-        return f"it was not tuned: {errors[0]}" if errors else "it was not tuned: it made too few steps"
-
-    LookingOn(seen, errors.append)
-    return summary
+    return LiveTraining(spec, say, planned_steps)
 
 
 class LiveScript:
@@ -156,6 +174,12 @@ class LiveScript:
             self._losses.change()
             state = self._followed.trained_state() if self._has_room else None
             self._kept = KeptState(state) if state is not None else None
+
+    def stop(self) -> None:
+        """Hear of nothing that follows, and go back to the user's own settings."""
+        self._followed.end_now()
+        self._switched.switch(self._own)
+        self._switched.let_go()
 
     def summary(self) -> str:
         """Return what came of it, in a sentence; leave it for the next run."""

@@ -22,7 +22,7 @@ from autoaccel.records.messages import TuneLive, WorkerSpec
 from autoaccel.records.settings import Settings, changed, describe_change
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison
-from autoaccel.records.workload import TrainingFacts
+from autoaccel.records.workload import TrainingFacts, Workload
 from autoaccel.report.step_times import LiveStory
 from autoaccel.units import format_duration
 
@@ -67,7 +67,6 @@ class Found:
         self._memory = Memory(task, machine, started.say)
         script, workload = facts.script, started.spec.workload
         assert script is not None  # its steps are looked at as those of a script
-        assert workload is not None
         self._workload = workload
         self._startup_seconds = max(0.0, time.time() - psutil.Process().create_time() - script.seen_seconds)
         self._means = StepMeans()
@@ -139,9 +138,9 @@ class Found:
             return "your own settings were in use from where it was no longer tuned"
         found, change = self._comparison(tuner), changed(tuner.best, self._own)
         self._memory.keep(change, found, tuner.has_searched)
-        if self._tried:
+        if self._tried and self._workload is not None:
             try:
-                leave(self.log.parent, self._trained(tuner, found, usual_seconds))
+                leave(self.log.parent, self._trained(self._workload, tuner, found, usual_seconds))
             except Exception as error:  # whatever is wrong with what is told, the training has ended well
                 self._started.say(f"neither recipe nor report was written: {type(error).__name__}: {error}")
         if not change:
@@ -167,10 +166,10 @@ class Found:
         found = [one for one in (*parts, seen) if one is not None]
         return _product(found) if found else None
 
-    def _trained(self, tuner: LiveTuner, found: Comparison | None, usual_seconds: float) -> Trained:
+    def _trained(self, workload: Workload, tuner: LiveTuner, found: Comparison | None, usual_seconds: float) -> Trained:
         shown = [one.rounding for one in self._kept if one.rounding is not None]
         return Trained(
-            workload=self._workload,
+            workload=workload,
             machine=self._machine,
             facts=self._facts,
             planned_steps=self._started.planned_steps or self._steps_before + self._steps,

@@ -6,7 +6,7 @@ Imports no torch: the script imports it when it likes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from autoaccel.records.messages import WorkerSpec
 from autoaccel.runtime.script.entry import main as run
@@ -14,21 +14,24 @@ from autoaccel.runtime.script.running import entered
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.text import one_line, say
 
+if TYPE_CHECKING:
+    from autoaccel.live.following import LiveTraining
+
 
 def main() -> None:
     """Run the script that waits, and tune it."""
     spec, script = entered()
-    summaries: list[Callable[[], str]] = []  # once torch is there
-    when_torch_is_imported(lambda: summaries.append(_attach(spec)))
+    live: list[LiveTraining] = []  # once torch is there
+    when_torch_is_imported(lambda: live.append(_attach(spec)))
     process = os.getpid()
     try:
         run(script.path, script.module)
     finally:
-        if os.getpid() == process and summaries:
-            _say(summaries[0]())
+        if os.getpid() == process and live:
+            _say(live[0].summary())
 
 
-def _attach(spec: WorkerSpec) -> Callable[[], str]:
+def _attach(spec: WorkerSpec) -> LiveTraining:
     from autoaccel.live.following import tune_as_it_trains
 
     return tune_as_it_trains(spec, _say)

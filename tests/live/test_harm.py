@@ -31,13 +31,13 @@ def batch(self, tensor):
     return changed
 
 own, ChannelsLast.batch = ChannelsLast.batch, batch
-summary = tune_as_it_trains(
+live = tune_as_it_trains(
     WorkerSpec(TuneLive("space.toml", "autoaccel-runs/harmed-1"), Script("/train.py", "train.py", "/", "0" * 64)), print
 )
 
 SLOW
 print("loss", loss.item(), "in use", calls)
-print("autoaccel:", summary())
+print("autoaccel:", live.summary())
 """
 
 

@@ -98,8 +98,7 @@ class FollowedSteps(Boundary):
     def backward_begins(self, loss: torch.Tensor) -> None:
         """Keep the loss; and stop to listen once that is wanted."""
         if self._wants_end:
-            self._end_listening()
-            self._models.end()
+            self.end_now()
             self._switched.let_go()
             return
         super().backward_begins(loss)
@@ -160,6 +159,12 @@ class FollowedSteps(Boundary):
     def end(self) -> None:
         """Tell of no further step."""
         self._wants_end = True
+
+    def end_now(self) -> None:
+        """Hear of nothing more; not to be called within an update, whose hooks are being gone through."""
+        self._wants_end = True
+        self._end_listening()
+        self._models.end()
 
 
 def _nothing() -> None:

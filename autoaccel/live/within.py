@@ -1,0 +1,73 @@
+"""A training of one's own program or notebook, tuned while it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from autoaccel.records.messages import TuneLive, WorkerSpec
+from autoaccel.records.workload import Script
+from autoaccel.runs.history import training_key
+from autoaccel.runs.run_names import next_run_path
+from autoaccel.space.search_space import check_wishes
+from autoaccel.text import one_line, say
+
+_RUN_BY_US = ("autoaccel.runtime.script.entry", "autoaccel.runtime.worker")
+"""Modules of processes in which autoaccel runs the program already, with settings of its own."""
+
+
+class Live:
+    """What a block says of the training in it."""
+
+    summary = ""
+    """What came of it, in a sentence; empty until the block has ended."""
+
+
+@contextmanager
+def tuned(space: str, output: Path | None, with_history: bool) -> Iterator[Live]:
+    """Tune what is trained in the block; see `autoaccel.live`.
+
+    Raises:
+        BadRequestError: If there is no such search space.
+    """
+    found = Live()
+    if any(name in sys.modules for name in _RUN_BY_US):
+        found.summary = "it was not tuned here: autoaccel runs this program already"
+        yield found
+        return
+    check_wishes(space)
+    from autoaccel.live.following import tune_as_it_trains  # it imports torch
+
+    program = _program()
+    stem = Path(program.path).stem if program is not None else "notebook"
+    task = TuneLive(
+        space=space,
+        folder=str((output or next_run_path(stem)).absolute()),
+        training=program.path if program is not None else "",
+        training_key=training_key(program) if program is not None and with_history else "",
+    )
+    live = tune_as_it_trains(WorkerSpec(task, program), _tell)
+    try:
+        yield found
+    finally:
+        live.stop()
+        found.summary = live.summary()
+        _tell(found.summary)
+
+
+def _program() -> Script | None:
+    """Return the program that runs; None of a notebook or an interactive interpreter, which has no file."""
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if file is None or not Path(file).is_file():
+        return None
+    path, spec = Path(file).absolute(), sys.modules["__main__"].__spec__
+    module = spec.name.removesuffix(".__main__") if spec is not None else ""
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Script(str(path), sys.argv[0], str(Path.cwd()), digest, tuple(sys.argv[1:]), module=module)
+
+
+def _tell(line: str) -> None:
+    say(one_line(f"autoaccel: {line}"), to_stderr=True)
