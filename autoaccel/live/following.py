@@ -15,7 +15,7 @@ from autoaccel.live.blocks import StepTaken, StepWanted
 from autoaccel.live.found import Found, Say, Started, peak_bytes
 from autoaccel.live.losses import WATCHED_STEPS, Losses
 from autoaccel.live.space import live_space
-from autoaccel.live.tuner import LiveTuner, Plan, Tried
+from autoaccel.live.tuner import LivePlan, LiveTuner, Tried
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.messages import TuneLive, WorkerSpec
 from autoaccel.records.settings import describe_change
@@ -99,8 +99,9 @@ class LiveScript:
         context = KnobContext(self._machine, facts)
         self._own, searched = baseline_settings(context), live_space(context, task.space)
         self._found = Found(started, facts, self._machine, searched, self._own)
-        self._allowance = Allowance(_steps_left(facts, started.planned_steps))
-        plan = Plan(
+        steps_left = _steps_left(facts, started.planned_steps)
+        self._allowance = Allowance(steps_left)
+        plan = LivePlan(
             own=self._own,
             guesses=first_candidates(searched, context, self._own, ()),
             space=searched,
@@ -117,7 +118,8 @@ class LiveScript:
         self._guards_losses = bool(searched.inexact)
         self._kept: KeptState | None = None
         self._wanted = StepWanted(self._own)
-        started.say(f"it is tuned while it trains; what is tried is written to {self._found.log}")
+        left = "whose end is not known" if steps_left is None else f"of which {steps_left:,} steps are left"
+        started.say(f"tuning while it trains, {left}; what is tried is written to {self._found.log}")
         self._ask(None)
 
     def _step_ended(self, step: Step | None) -> None:
@@ -220,7 +222,6 @@ def _steps_left(facts: TrainingFacts, planned: int | None) -> int | None:
         facts: What was seen of it.
         planned: How many it makes in all; None if that must be seen.
     """
-    script = facts.script
-    assert script is not None  # steps are looked at as those of a script
-    planned = planned if planned is not None else script.planned_steps
-    return None if planned is None else max(0, planned - script.steps_seen)
+    seen = facts.seen.must_be_script("its steps are heard as those of a script.")
+    planned = planned if planned is not None else seen.planned_steps
+    return None if planned is None else max(0, planned - seen.steps_seen)

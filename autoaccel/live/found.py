@@ -65,13 +65,12 @@ class Found:
         self._space = space
         self._own = own
         self._memory = Memory(task, machine, started.say)
-        script, workload = facts.script, started.spec.workload
-        assert script is not None  # its steps are looked at as those of a script
-        self._workload = workload
-        self._startup_seconds = max(0.0, time.time() - psutil.Process().create_time() - script.seen_seconds)
+        seen = facts.seen.must_be_script("its steps are heard as those of a script.")
+        self._workload = started.spec.workload
+        self._startup_seconds = max(0.0, time.time() - psutil.Process().create_time() - seen.seen_seconds)
         self._means = StepMeans()
         self._steps = 0  # since it was known what is trained
-        self._steps_before = script.steps_seen
+        self._steps_before = seen.steps_seen
         self._tried: list[LiveTried] = []
         self._kept: list[Tried] = []
 

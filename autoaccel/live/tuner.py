@@ -21,7 +21,7 @@ from autoaccel.live.blocks import (
     compare_in_blocks,
 )
 from autoaccel.live.sizes import BatchSizes
-from autoaccel.live.watching import Watch
+from autoaccel.live.watching import LiveWatch
 from autoaccel.records.live import Became
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, Value, settings_key
@@ -53,7 +53,7 @@ class Tried(NamedTuple):
         return self.became == "kept"
 
 
-class Plan(NamedTuple):
+class LivePlan(NamedTuple):
     """What a tuner goes by.
 
     Attributes:
@@ -78,7 +78,9 @@ class Plan(NamedTuple):
 class LiveTuner:
     """Goes from the user's own settings to faster ones, by the steps of the training itself."""
 
-    def __init__(self, plan: Plan, allowance: Allowance, tell: Callable[[Tried], None], chance: random.Random) -> None:
+    def __init__(
+        self, plan: LivePlan, allowance: Allowance, tell: Callable[[Tried], None], chance: random.Random
+    ) -> None:
         """Begin with the user's own settings.
 
         Args:
@@ -89,7 +91,7 @@ class LiveTuner:
         """
         self.best = plan.own
         """What the training goes on with: the fastest so far."""
-        self.watch: Watch | None = None
+        self.watch: LiveWatch | None = None
         """What steps since the end of the search say of these; None before it, and where there is nothing to watch."""
         self.has_searched = False
         """Whether all was tried that may be faster, in this run or before it."""
@@ -239,7 +241,7 @@ class LiveTuner:
         base = self._base
         if base == self.best:
             return False
-        self.watch = Watch(base, self.best, self._allowance, self._chance)
+        self.watch = LiveWatch(base, self.best, self._allowance, self._chance)
         self._allowance.watch()
         yield from self.watch.steps()
         self._tell(Tried(self.best, base, self.watch.compared, became="given up"))

@@ -20,7 +20,7 @@ SLOWER = 1.25
 RARELY = 10  # times as long as a block it is at least from one such reason to the next
 
 
-class Watch:
+class LiveWatch:
     """Compares settings in use with those that they have replaced; their steps go on to be the training's own."""
 
     def __init__(self, own: Settings, best: Settings, allowance: Allowance, chance: random.Random) -> None:

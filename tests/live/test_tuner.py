@@ -9,7 +9,7 @@ import pytest
 
 from autoaccel.live.allowance import START_SECONDS, Allowance
 from autoaccel.live.blocks import StepTaken, StepWanted
-from autoaccel.live.tuner import LiveTuner, Plan, Tried
+from autoaccel.live.tuner import LivePlan, LiveTuner, Tried
 from autoaccel.records.rounding import UpdateError, UpdatesCompared
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
@@ -21,7 +21,7 @@ SPACE = SearchSpace(
     fixed={},
     closed={},
 )
-PLAN = Plan(OWN, (), SPACE)
+PLAN = LivePlan(OWN, (), SPACE)
 FAST: Settings = {**OWN, "memory.keep_freed": True}
 REMEMBERS = PLAN._replace(remembered=FAST, searched_before=True)
 Seconds = Callable[[Settings, int], float | None]
@@ -40,7 +40,7 @@ class Run:
     def __init__(
         self,
         seconds: Seconds,
-        plan: Plan = PLAN,
+        plan: LivePlan = PLAN,
         most: int = 6_000,
         beside: Callable[[Settings], UpdatesCompared | str | None] = lambda settings: rounded(1e-9),
         harm: Callable[[Settings, int], str] = lambda settings, number: "",
