@@ -127,6 +127,11 @@ BENCHMARKS = (
         {"means": 60}, 10,
     ),
     Benchmark(
+        "replays", "studies.replays",
+        "what a training that is tuned while it runs keeps, and what that costs: simulated steps",
+        {"replays": 18}, 15,
+    ),
+    Benchmark(
         "independence", "studies.independence",
         "whether pairs of processes are independent if the baseline stays alive from pair to pair",
         {"independence": 2}, 20, ends_in_time=True,

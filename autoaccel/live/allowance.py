@@ -79,12 +79,13 @@ class Allowance:
         """What was found is of no use any more."""
         self._watching_since = None
 
-    def may(self, seconds: float, is_faster: bool) -> bool:
+    def may(self, seconds: float, is_faster: bool, gain: float = FASTER_SHARE) -> bool:
         """Return whether so much more may be lost.
 
         Args:
             seconds: Expected.
-            is_faster: Whether settings are in use that were found to be faster.
+            is_faster: Whether settings were found that are faster.
+            gain: Share of the rest of the run that it is expected to save at most.
         """
         if self._watching_since is not None:
             allowed = START_SECONDS + WATCHING_SHARE * (self._passed - self._watching_since)
@@ -92,7 +93,7 @@ class Allowance:
         whole = self._passed + self.seconds_left
         allowed = START_SECONDS + (FASTER_SHARE if is_faster else SHARE) * whole
         # Near its end a run does not get back what it spends on looking.
-        return self._lost + seconds <= allowed and seconds <= FASTER_SHARE * self.seconds_left
+        return self._lost + seconds <= allowed and seconds <= gain * self.seconds_left
 
     def _lose(self, seconds: float) -> None:
         if self._watching_since is None:

@@ -117,6 +117,7 @@ class LiveScript:
         self._losses = Losses()
         self._guards_losses = bool(searched.inexact)
         self._kept: KeptState | None = None
+        self._may_keep = True  # until it is known that this training cannot be kept
         self._wanted = StepWanted(self._own)
         left = "whose end is not known" if steps_left is None else f"of which {steps_left:,} steps are left"
         started.say(f"tuning while it trains, {left}; what is tried is written to {self._found.log}")
@@ -144,6 +145,8 @@ class LiveScript:
             if not self._tuner.rounds(wanted.settings):
                 self._followed.end()
         self._wanted = wanted
+        if self._kept is None and self._may_keep and self._tuner.rounds(wanted.settings):
+            self._keep_state()
         self._switched.switch(wanted.settings)
         self._followed.compute_beside(wanted.beside)
 
@@ -155,6 +158,12 @@ class LiveScript:
         if self._kept is not None and not harm:
             self._kept.step()
         return harm
+
+    def _keep_state(self) -> None:
+        """Keep what the training is before steps that may harm it, if there is room for it."""
+        state = self._followed.trained_state() if self._has_room else None
+        self._kept = KeptState(state) if state is not None else None
+        self._may_keep = self._kept is not None
 
     def _go_back(self) -> None:
         """Go back to where the training was before it was harmed, if that was kept."""
@@ -172,10 +181,10 @@ class LiveScript:
         if tried.harm or tried.became == "given up":
             why = tried.harm or "it has become slower than what it had replaced"
             self._say(f"{describe_change(tried.settings, self._own)} was given up: {why}")
-        if tried.is_kept and self._tuner.rounds(tried.settings):
+        if tried.is_kept:
             self._losses.change()
-            state = self._followed.trained_state() if self._has_room else None
-            self._kept = KeptState(state) if state is not None else None
+        if not self._tuner.rounds(tried.settings if tried.is_kept else self._tuner.best):
+            self._kept = None
 
     def stop(self) -> None:
         """Hear of nothing that follows, and go back to the user's own settings."""

@@ -52,18 +52,20 @@ class Memory:
         """
         if self._history is None:
             return
-        before = self.entry.runs if self.entry is not None and self.entry.settings == settings else 0
+        before = self.entry if self.entry is not None and self.entry.settings == settings else None
+        # One that was too short to measure anything leaves what was known.
+        known = found or before
         entry = Remembered(
             schema=HISTORY_SCHEMA,
             training=self._task.training,
             machine=self._machine.cpu.model,
             torch=self._torch,
             ended=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            runs=before + 1,
+            runs=1 + (before.runs if before is not None else 0),
             settings=settings,
-            speedup=found.speedup if found is not None else None,
-            low=found.low if found is not None else None,
-            high=found.high if found is not None else None,
+            speedup=known.speedup if known is not None else None,
+            low=known.low if known is not None else None,
+            high=known.high if known is not None else None,
             searched=searched,
         )
         try:

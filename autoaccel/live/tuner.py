@@ -195,7 +195,10 @@ class LiveTuner:
         else:
             compared = yield from compare_in_blocks(self.best, settings, self._rule, self._chance, self._wait)
         if compared.is_faster and rounding is None and change.risk == "rounding":
-            yield from self._wait(BESIDE_STEPS * self._allowance.usual_seconds)
+            speedup = compared.comparison.speedup if compared.comparison is not None else 1.0
+            cost = BESIDE_STEPS * self._allowance.usual_seconds
+            while not self._allowance.may(cost, is_faster=True, gain=1 - 1 / speedup):
+                yield StepWanted(self.best)
             rounding = yield from self._rounding_of(settings)
         is_kept = compared.is_faster and (rounding is None or rounding.verdict == "holds")
         self._tell(Tried(settings, self.best, compared, rounding, "kept" if is_kept else "left"))

@@ -77,6 +77,23 @@ def means(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+def replays(found: dict[str, Any]) -> list[str]:
+    """Return what simulated trainings kept that were tuned while they ran, and what that cost them."""
+    columns = ["Case", "Trainings", "Something kept", "In use at the end", "Time, against plain", "at most"]
+    columns += ["Of what could be saved", "Seconds until it is in use", "Claims that cover the truth", "Mean error"]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for name, row in found.items():
+        gained = "" if row["gained_share"] is None else f"{row['gained_share']:.2f}"
+        until = "" if row["median_seconds_until"] is None else f"{row['median_seconds_until']:.0f}"
+        covered = "" if row["covered_share"] is None else f"{row['covered_share']:.1%} of {row['claims']}"
+        error = "" if row["mean_error"] is None else f"{math.expm1(row['mean_error']):+.1%}"
+        lines.append(
+            f"| {name} | {row['trainings']:,} | {row['kept_share']:.2%} | {row['in_use_at_end_share']:.2%} "
+            f"| {row['lost_share']:+.2%} | {row['most_lost_share']:+.1%} | {gained} | {until} | {covered} | {error} |"
+        )
+    return lines
+
+
 def independence(found: dict[str, Any]) -> list[str]:
     """Return what pairs scatter by with a fresh baseline each and with one that is kept, and what that one adds."""
     columns = ["Workload", "Step", "Scatter, fresh baselines", "Scatter, one kept", "What that one adds to all"]

@@ -72,6 +72,7 @@ SECTIONS = {
     "false_wins": Section("The baseline against itself", claims.false_wins),
     "scatter": Section("How pairs of processes scatter, and whether intervals hold", claims.scatter),
     "means": Section("Proofs of simulated processes whose mean step time is known", claims.means),
+    "replays": Section("Simulated trainings that are tuned while they run", claims.replays),
     "independence": Section("Pairs whose baseline stays alive", claims.independence),
     "claims": Section("Claims, and what was measured later", claims.claims),
     "verify": Section("Claims verified: true ones and planted false ones", claims.verifications, False),

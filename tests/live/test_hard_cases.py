@@ -17,8 +17,8 @@ from tests.runtime.script.cases import CASES, Case
 from tests.runtime.script.test_hard_cases import in_folder
 
 _SECONDS = 40.0  # of each run, which is stopped then: some never end
-_ALWAYS = {"gan.py", "ema.py"}
-"""Several optimizers, and a copy of the model that is kept beside it; the others are for `make check-long`."""
+_ALWAYS = {"gan.py"}
+"""Several optimizers; the others are for `make check-long`."""
 
 
 @pytest.mark.parametrize(

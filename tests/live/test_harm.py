@@ -10,6 +10,7 @@ import pytest
 
 from autoaccel.live.losses import BEFORE, WINDOW, Losses
 from autoaccel.records.live import LiveTried
+from tests.cases import rest_is_long
 from tests.live.test_live_script import SLOW, SPACE, outputs, tried_in
 
 HARMED = """
@@ -41,9 +42,9 @@ print("autoaccel:", live.summary())
 """
 
 
-def harmed(folder: Path, harm: str) -> tuple[str, list[LiveTried]]:
+def harmed(folder: Path, harm: str, steps: int = 800) -> tuple[str, list[LiveTried]]:
     (folder / "space.toml").write_text(SPACE)
-    done = outputs(folder, "-c", HARMED.replace("HARM", harm).replace("SLOW", SLOW))
+    done = outputs(folder, "-c", HARMED.replace("HARM", harm).replace("SLOW", SLOW), str(steps))
     assert done.returncode == 0, done.stderr
     return done.stdout, tried_in(folder, "harmed-1")
 
@@ -55,26 +56,42 @@ def end_of(printed: str) -> tuple[float, int]:
     return float(found[1]), int(found[2])
 
 
+@pytest.mark.long
 def test_without_harm_it_is_kept(tmp_path: Path) -> None:
     printed, tried = harmed(tmp_path, "pass")
     assert [one.became for one in tried] == ["kept"], printed
     assert "x as fast as under your own settings" in printed
 
 
-@pytest.mark.parametrize("harm", ["changed = changed * float('nan') if calls > 200 else changed",
-                                  "changed = changed + 3 * torch.randn_like(changed) if calls > 200 else changed"],
-                         ids=["not finite", "noise"])  # fmt: skip
+@pytest.mark.parametrize(
+    "harm",
+    rest_is_long(
+        [
+            pytest.param("changed = changed + 3 * torch.randn_like(changed) if calls > 250 else changed", id="noise"),
+            pytest.param("changed = changed * float('nan') if calls > 250 else changed", id="not finite"),
+        ]
+    ),
+)
 def test_what_harms_later_is_given_up_and_the_training_goes_on_from_before_it(tmp_path: Path, harm: str) -> None:
     printed, tried = harmed(tmp_path, harm)
     assert [one.became for one in tried] == ["kept", "given up"], printed
     assert "was given up: the loss" in printed
     loss, calls = end_of(printed)
     assert loss < 0.1  # it was 2.3 at first
-    assert calls < 300
+    assert calls < 350
 
 
+def test_what_harms_at_once_is_left_and_the_training_goes_on_from_before_it(tmp_path: Path) -> None:
+    printed, tried = harmed(tmp_path, "changed = changed * float('nan')", 300)
+    assert [(one.became, one.harm) for one in tried] == [("left", "the loss is not finite")], printed
+    loss, calls = end_of(printed)
+    assert loss < 0.1
+    assert calls <= 4
+
+
+@pytest.mark.long
 def test_what_becomes_slow_later_is_given_up(tmp_path: Path) -> None:
-    printed, tried = harmed(tmp_path, "time.sleep(0.05 if calls > 200 else 0)")
+    printed, tried = harmed(tmp_path, "time.sleep(0.05 if calls > 250 else 0)")
     assert [one.became for one in tried] == ["kept", "given up"], printed
     assert "it has become slower" in printed
     assert end_of(printed)[1] < 400

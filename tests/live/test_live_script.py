@@ -24,7 +24,7 @@ random.seed(seed); numpy.random.seed(seed); torch.manual_seed(seed)
 
 class Drawn(torch.utils.data.Dataset):
     def __init__(self):
-        self.images, self.asked = torch.randn(256, 3, 24, 24), 0
+        self.images, self.asked = torch.randn(256, 3, 16, 16), 0
 
     def __len__(self):
         return len(self.images)
@@ -89,8 +89,8 @@ def outputs(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_script_is_trained_to_its_end_as_in_plain_python(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
-    plain = outputs(tmp_path, "train.py", "1000")
-    live = outputs(tmp_path, "-m", "autoaccel", "run", "train.py", "--space", "exact-only", "--", "1000")
+    plain = outputs(tmp_path, "train.py", "800")
+    live = outputs(tmp_path, "-m", "autoaccel", "run", "train.py", "--space", "exact-only", "--", "800")
     assert (live.returncode, live.stdout) == (plain.returncode, plain.stdout)
     assert plain.returncode == 0
     (tried,) = tried_in(tmp_path, "train-1")
@@ -116,7 +116,8 @@ torch.manual_seed(0)
 inputs, labels = torch.randn(64, 3, 8, 8), torch.arange(64) % 10
 model = nn.Sequential(Slow(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
-for step in range(int(sys.argv[1]) if sys.argv[1:] else 900):
+steps = int(sys.argv[1]) if sys.argv[1:] else 500
+for step in range(steps):
     loss = nn.functional.cross_entropy(model(inputs + 0.1 * torch.randn_like(inputs)), labels)
     optimizer.zero_grad()
     loss.backward()
@@ -221,34 +222,24 @@ def test_the_next_run_begins_with_what_this_one_has_found(tmp_path: Path) -> Non
     (folder / "space.toml").write_text(SPACE)
     (folder / "train.py").write_text(SLOW)
     arguments = ("-m", "autoaccel", "run", "train.py", "--space", "space.toml", "--")
-    first = outputs(folder, *arguments, "900")
+    first = outputs(folder, *arguments, "500")
     assert "layout.channels_last=on" in first.stderr.splitlines()[-1]
     (entry,) = remembered_in(folder)
     assert (entry.settings, entry.runs, entry.searched) == ({"layout.channels_last": True}, 1, True)
     assert entry.training == str(folder / "train.py")
     recipe = read_recipe(folder / "autoaccel-runs" / "train-1" / "recipe.json")
     assert changed(recipe.settings, recipe.baseline.settings) == {"layout.channels_last": True}
-    assert (recipe.live, recipe.projection.planned_steps, recipe.comparison.low > 1.5) == (True, 900, True)
+    assert (recipe.live, recipe.projection.planned_steps, recipe.comparison.low > 1.5) == (True, 500, True)
     report = (folder / "autoaccel-runs" / "train-1" / "report.html").read_text()
     assert "Step time while it trained" in report
     assert "blocks of the training&#39;s own steps" in report
     with_recipe = outputs(
-        folder, "-m", "autoaccel", "run", "autoaccel-runs/train-1/recipe.json", "train.py", "--", "100"
+        folder, "-m", "autoaccel", "run", "autoaccel-runs/train-1/recipe.json", "train.py", "--", "30"
     )
     assert (with_recipe.returncode, with_recipe.stderr) == (0, "")
-    second = outputs(folder, *arguments, "900")
+    second = outputs(folder, *arguments, "500")
     (tried,) = tried_in(folder, "train-2")
     assert (tried.settings, tried.became) == ({"layout.channels_last": True}, "kept")
     assert tried.after_steps < 40
     assert "x as fast as under your own settings" in second.stderr
     assert remembered_in(folder)[0].runs == 2
-    outputs(folder, *arguments, "120")  # other arguments, another training: it is too short to find anything
-    assert len(remembered_in(folder)) == 1
-    plain = outputs(folder, *arguments[:4], "--no-history", *arguments[4:], "120")
-    assert plain.returncode == 0
-    (path,) = (folder.parent / "temporary" / "cache" / "autoaccel" / "history").glob("*.json")
-    path.write_text("{")
-    damaged = outputs(folder, *arguments, "900")
-    assert damaged.returncode == 0
-    assert "what earlier runs have found is left aside" in damaged.stderr
-    assert remembered_in(folder)[0].runs == 1  # it is written anew

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from autoaccel.records.recipe import read_recipe
 from autoaccel.records.settings import changed
 from tests.live.test_live_script import SLOW, SPACE, outputs, remembered_in, tried_in
@@ -35,7 +37,7 @@ def folder_in(path: Path) -> Path:
 
 def test_a_loop_of_ones_own_is_tuned_and_then_left_as_it_was(tmp_path: Path) -> None:
     folder = folder_in(tmp_path)
-    done = outputs(folder, "train.py", "900")
+    done = outputs(folder, "train.py", "500")
     assert done.returncode == 0, done.stderr
     _, summary, model, hooks = done.stdout.splitlines()
     assert "x as fast as under your own settings" in summary
@@ -47,9 +49,10 @@ def test_a_loop_of_ones_own_is_tuned_and_then_left_as_it_was(tmp_path: Path) -> 
     assert len(remembered_in(folder)) == 1
 
 
+@pytest.mark.long
 def test_a_notebook_leaves_what_was_tried_alone(tmp_path: Path) -> None:
     folder = folder_in(tmp_path)
-    done = outputs(folder, "-c", WITHIN, "900")
+    done = outputs(folder, "-c", WITHIN, "500")
     assert done.returncode == 0, done.stderr
     assert tried_in(folder, "notebook-1")
     assert [path.name for path in (folder / "autoaccel-runs" / "notebook-1").iterdir()] == ["live.jsonl"]
@@ -62,8 +65,6 @@ def test_one_that_is_too_short_says_so_and_an_error_is_the_users_own(tmp_path: P
     (folder / "train.py").write_text(WITHIN.replace("optimizer.step()", "1 / 0"))
     failed = outputs(folder, "train.py", "3")
     assert "ZeroDivisionError" in failed.stderr
-    (folder / "train.py").write_text(WITHIN.replace("space.toml", "none"))
-    assert "none: must be one of" in outputs(folder, "train.py", "3").stderr
 
 
 def test_in_what_autoaccel_runs_it_does_nothing(tmp_path: Path) -> None:
