@@ -85,7 +85,7 @@ def test_what_harms_at_once_is_left_and_the_training_goes_on_from_before_it(tmp_
     printed, tried = harmed(tmp_path, "changed = changed * float('nan')", 300)
     assert [(one.became, one.harm) for one in tried] == [("left", "the loss is not finite")], printed
     loss, calls = end_of(printed)
-    assert loss < 0.1
+    assert loss < 0.5  # it was 2.3 at first
     assert calls <= 4
 
 
