@@ -21,10 +21,9 @@ BLOCK_SECONDS, BLOCK_STEPS = 0.4, 3
 """What a block takes at least. Shorter ones would lose more to settling; longer ones would meet other conditions than
 the block beside them. Guesses, too: no study has chosen them."""
 MAX_PAIRS = 12  # of blocks; by then it must be decided
-BLOCKS_BEFORE = 8
+BLOCKS_BEFORE, MAX_BLOCKS_BEFORE = 8, 64
 """Of what is in use, before settings are taken on that cannot be taken back exactly: blocks in turns would show them
-beside what they have left behind."""
-
+beside what they have left behind. The more, the more the machine differs from one moment to the next."""
 KNOWN_BLOCKS = 3  # the same of settings that an earlier run of the training has found
 TOO_SLOW = 1.5
 """Times as long as under what is in use: after as many seconds as a block of steps takes that are so much slower, it
@@ -135,19 +134,16 @@ def _parts(seconds: list[float], count: int) -> list[float]:
     return [statistics.fmean(seconds[begin:end]) for begin, end in itertools.pairwise(ends)]
 
 
-def compare_before_and_after(
-    own: Settings, other: Settings, rule: SpeedRule, blocks: int = BLOCKS_BEFORE
-) -> Steps[Compared]:
+def compare_before_and_after(own: Settings, other: Settings, rule: SpeedRule, blocks: int) -> Steps[Compared]:
     """Compare settings that leave something behind with those before them; see `compare_in_blocks`.
 
-    What changes with time tells one from the other as the settings do, so these are not compared in turns for longer
-    than they must be.
+    What changes with time tells one from the other as the settings do: the rule must have room for it.
 
     Args:
         own: What is in use.
         other: What may be faster.
-        rule: When blocks show that it is worth having.
-        blocks: That are made before.
+        rule: When blocks show that it is worth having, with room for the drift from so many blocks to the next.
+        blocks: Under each.
     """
     before: list[Block] = []
     while len(before) < blocks:
@@ -158,9 +154,9 @@ def compare_before_and_after(
         two = yield from _block(other, one.mean)
         steps += two.steps
         pairs.append(turns_of(one, two))
-        if (decided := rule.decide(pairs)) is not None:
-            return Compared(decided, rule.compare(pairs), steps, lasts=True)
-    return Compared(False, rule.compare(pairs), steps, lasts=True)
+        if rule.decide(pairs) is False:
+            break
+    return Compared(len(pairs) == blocks and bool(rule.decide(pairs)), rule.compare(pairs), steps, lasts=True)
 
 
 def _block(settings: Settings, expected: float = math.inf) -> Steps[Block]:

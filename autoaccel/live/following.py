@@ -115,7 +115,8 @@ class LiveScript:
         self._switched = SwitchedSettings(self._own, facts.device)
         self._followed = FollowedSteps(facts, self._switched, looking_on, self._step_ended, self._fail)
         self._losses = Losses()
-        self._guards_losses = bool(searched.inexact)
+        self._may_round = bool(searched.inexact)
+        self._rounds = False  # whether the settings of the step that is made do
         self._kept: KeptState | None = None
         self._may_keep = True  # until it is known that this training cannot be kept
         self._wanted = StepWanted(self._own)
@@ -142,19 +143,20 @@ class LiveScript:
                 wanted = self._steps.send(StepTaken(None, "too little memory is free for copies of what is trained"))
         except StopIteration:
             wanted = StepWanted(self._tuner.best)
-            if not self._tuner.rounds(wanted.settings):
-                self._followed.end()
+            self._followed.end()
+        if wanted.settings is not self._wanted.settings:
+            self._rounds = self._tuner.rounds(wanted.settings)
+            if self._rounds and self._kept is None and self._may_keep:
+                self._keep_state()
+            self._switched.switch(wanted.settings)
         self._wanted = wanted
-        if self._kept is None and self._may_keep and self._tuner.rounds(wanted.settings):
-            self._keep_state()
-        self._switched.switch(wanted.settings)
         self._followed.compute_beside(wanted.beside)
 
     def _harm(self) -> str:
         """Return what harm the last step shows, in words: settings that round are in use."""
-        if not self._guards_losses:
-            return ""
-        harm = self._losses.add(self._followed.loss, self._tuner.rounds(self._wanted.settings))
+        if not self._rounds and (self._tuner.has_searched or not self._may_round):
+            return ""  # nobody will ask for a loss that has come before
+        harm = self._losses.add(self._followed.loss, self._rounds)
         if self._kept is not None and not harm:
             self._kept.step()
         return harm

@@ -10,7 +10,9 @@ from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import (
     BLOCK_SECONDS,
     BLOCK_STEPS,
+    BLOCKS_BEFORE,
     KNOWN_BLOCKS,
+    MAX_BLOCKS_BEFORE,
     MAX_PAIRS,
     SETTLING_STEPS,
     TOO_SLOW,
@@ -21,6 +23,7 @@ from autoaccel.live.blocks import (
     compare_in_blocks,
 )
 from autoaccel.live.sizes import BatchSizes
+from autoaccel.live.usual import UsualBlocks
 from autoaccel.live.watching import LiveWatch
 from autoaccel.records.live import Became
 from autoaccel.records.rounding import RoundingEvidence
@@ -34,6 +37,12 @@ from autoaccel.statistics.rounding import judge_updates
 
 BESIDE_STEPS = 30
 """Steps that it takes about as long as, to compute updates beside those of nine: each is computed three times."""
+
+SMALL_DRIFT = 0.03
+"""Of a logarithm, from blocks to the next: three standard deviations of it are 9 %, less than kept memory usually
+wins. With more, more blocks are made."""
+UNKNOWN_DRIFT = 0.07
+"""The same where a run has hardly begun: as from hour to hour on virtual machines (`SHARED_DRIFT`)."""
 
 
 class Tried(NamedTuple):
@@ -101,6 +110,7 @@ class LiveTuner:
         self._allowance = allowance
         self._tell = tell
         self._sizes = BatchSizes()
+        self._usual = UsualBlocks()
         self._chance = chance
         self._tried = {settings_key(plan.own)}
         self._why_not_beside = ""
@@ -118,6 +128,8 @@ class LiveTuner:
                     if is_usual:
                         self._sizes.learn(made.size, made.seconds)
                     made = made._replace(seconds=self._sizes.usual(made.size, made.seconds))
+                if made.seconds is not None and is_usual:
+                    self._usual.add(made.seconds)
                 if made.harm:
                     steps = self._after_harm(wanted.settings, made.harm)
                     wanted = next(steps)
@@ -190,8 +202,7 @@ class LiveTuner:
                 self._tell(Tried(settings, self.best, None, rounding))
                 return
         if any(settings[name] != self.best[name] for name in self._plan.lasting):
-            yield from self._wait(None)
-            compared = yield from compare_before_and_after(self.best, settings, self._rule)
+            compared = yield from self._compare_lasting(settings)
         else:
             compared = yield from compare_in_blocks(self.best, settings, self._rule, self._chance, self._wait)
         if compared.is_faster and rounding is None and change.risk == "rounding":
@@ -204,6 +215,21 @@ class LiveTuner:
         self._tell(Tried(settings, self.best, compared, rounding, "kept" if is_kept else "left"))
         if is_kept:
             self._use(settings)
+
+    def _compare_lasting(self, settings: Settings) -> Steps[Compared]:
+        """Compare settings that leave something behind, by so many blocks that the machine differs little between them.
+
+        What it differs by is what steps under the same settings do from so many blocks to the next.
+        """
+        blocks = BLOCKS_BEFORE
+        while True:
+            while (drift := self._usual.drift(blocks)) is None:
+                yield StepWanted(self.best)
+            if drift <= SMALL_DRIFT or blocks == MAX_BLOCKS_BEFORE:
+                break
+            blocks *= 2
+        yield from self._wait(None)
+        return (yield from compare_before_and_after(self.best, settings, self._rule._replace(drift=drift), blocks))
 
     def _go_on_with(self, settings: Settings) -> Steps[None]:
         """Go on with what an earlier run has found; what rounds must show once more that it keeps this training."""
@@ -223,7 +249,8 @@ class LiveTuner:
                 return
             self._use(passing)
         if settings != passing:
-            compared = yield from compare_before_and_after(passing, settings, self._rule, KNOWN_BLOCKS)
+            rule = self._rule._replace(drift=UNKNOWN_DRIFT)
+            compared = yield from compare_before_and_after(passing, settings, rule, KNOWN_BLOCKS)
             found = compared.comparison
             is_kept = found is None or found.speedup > 1
             self._tell(Tried(settings, passing, compared, None, "kept" if is_kept else "left"))
@@ -234,19 +261,21 @@ class LiveTuner:
         if self.best == self._plan.own:
             self.own_step_seconds = self._allowance.usual_seconds
         self.best = settings
+        self._usual.forget()
         self._allowance.go_on_with_others()
 
     def _watch(self) -> Steps[bool]:
         """Compare what is in use with the user's own settings now and then, to the training's end.
 
-        Return whether to search again: it is in use no longer, as it is slower. False where there is nothing to watch.
+        Return whether to search again: it is in use no longer, as it is slower. False where nothing more is watched.
         """
         base = self._base
         if base == self.best:
             return False
         self.watch = LiveWatch(base, self.best, self._allowance, self._chance)
         self._allowance.watch()
-        yield from self.watch.steps()
+        if not (yield from self.watch.steps()):
+            return False
         self._tell(Tried(self.best, base, self.watch.compared, became="given up"))
         self._stop_watching()
         return True

@@ -8,6 +8,7 @@ import statistics
 
 from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import BLOCK_SECONDS, BLOCK_STEPS, Compared, Steps, StepWanted, pair_of_blocks
+from autoaccel.live.losses import WATCHED_STEPS
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, Pair
@@ -18,6 +19,10 @@ RECENT_PAIRS = (2, 3, 6)
 SLOWER = 1.25
 """Times as long as in the mean: steps in use that take so much are a reason to compare at once. A guess."""
 RARELY = 10  # times as long as a block it is at least from one such reason to the next
+
+SHORT_STEP = 0.01
+"""Seconds: to look at a step takes 0.1 to 0.2 ms (two cores, torch 2.13), more than a hundredth of a shorter one."""
+ENOUGH_PAIRS = 8  # after which such steps are made without anybody looking, as in plain Python
 
 
 class LiveWatch:
@@ -38,6 +43,7 @@ class LiveWatch:
         self._chance = chance
         self._pairs: list[list[Pair]] = []
         self._lost = 0.0
+        self._made = 0  # steps beside these pairs
 
     @property
     def pairs(self) -> int:
@@ -54,13 +60,23 @@ class LiveWatch:
         """What the last pairs say."""
         return Compared(False, SpeedRule(1 - CONFIDENCE, 1.0).compare(self._pairs[-max(RECENT_PAIRS) :]), 0)
 
-    def steps(self) -> Steps[None]:
-        """Yield the settings of each step, until what is in use is slower than what it has replaced."""
+    def steps(self) -> Steps[bool]:
+        """Yield the settings of each step, until what is in use is slower than what it has replaced.
+
+        Return whether it is; False where enough was seen of steps that are too short to be looked at any longer.
+        """
         while not any(self._is_slower(pairs) for pairs in RECENT_PAIRS):
+            if (
+                self.pairs >= ENOUGH_PAIRS
+                and self._made >= WATCHED_STEPS
+                and self._allowance.usual_seconds < SHORT_STEP
+            ):
+                return False
             yield from self._train_on()
             made = yield from pair_of_blocks(self._best, self._own, self._chance)
             self._pairs.append([(own, best) for best, own in made.turns])
             self._lost = max(0.0, made.lost)  # nothing where they are slower: the next pair comes at once
+        return True
 
     def _is_slower(self, pairs: int) -> bool:
         """Return whether the last so many pairs say so."""
@@ -74,6 +90,7 @@ class LiveWatch:
         block: list[float] = []
         while not self._allowance.may(self._lost, is_faster=True):
             seconds = (yield StepWanted(self._best)).seconds
+            self._made += 1
             if seconds is None:
                 continue
             passed += seconds

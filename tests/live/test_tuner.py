@@ -49,6 +49,7 @@ class Run:
         self.tried: list[Tried] = []
         self.steps: list[tuple[Settings, float]] = []
         self.best: list[Settings] = []
+        self.ended_after: int | None = None  # steps, from where on nobody looks
         self.tuner = LiveTuner(plan, Allowance(most), self.tried.append, random.Random(0))
         steps = self.tuner.steps()
         wanted: StepWanted | None = next(steps)
@@ -63,7 +64,7 @@ class Run:
             try:
                 wanted = steps.send(StepTaken(taken, found, harm(settings, len(self.steps)), size(len(self.steps) - 1)))
             except StopIteration:
-                wanted = None
+                wanted, self.ended_after = None, len(self.steps)
 
     @property
     def seconds(self) -> float:
@@ -268,3 +269,19 @@ def test_batches_of_different_sizes_hide_nothing_and_feign_nothing(factor: float
     if run.tuner.watch is not None and run.tuner.watch.comparison is not None:
         comparison = run.tuner.watch.comparison
         assert comparison.low < 1 / factor < comparison.high
+
+
+@pytest.mark.parametrize(("step", "ends"), [(0.001, True), (0.05, False)])
+def test_short_steps_are_left_alone_once_enough_was_seen(step: float, ends: bool) -> None:
+    chance = random.Random(5)
+
+    def seconds(settings: Settings, number: int) -> float:
+        return step * (0.7 if settings["memory.keep_freed"] else 1.0) * chance.lognormvariate(0.0, 0.05)
+
+    run = Run(seconds, most=int(200 / step))
+    assert run.tuner.best == FAST
+    assert run.tuner.watch is not None
+    assert run.tuner.watch.pairs >= 8
+    assert (run.ended_after is not None) == ends
+    if run.ended_after is not None:
+        assert 1_000 < run.ended_after < 120_000
