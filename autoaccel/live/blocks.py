@@ -29,6 +29,8 @@ TOO_SLOW = 1.5
 """Times as long as under what is in use: after as many seconds as a block of steps takes that are so much slower, it
 ends. A guess."""
 
+FAR_TOO_SLOW = 2.0
+"""Times as long: one pair of blocks that shows it is enough to give settings up, which claims nothing. A guess."""
 TURNS = 8
 """Parts of a block that are told apart."""
 
@@ -77,6 +79,7 @@ class PairMade(NamedTuple):
     turns: list[Pair]
     steps: int  # under the second
     lost: float  # seconds, by these
+    times_slower: float  # the second than the first
 
 
 class Compared(NamedTuple):
@@ -110,6 +113,8 @@ def compare_in_blocks(
         lost = made.lost
         if (decided := rule.decide(pairs)) is not None:
             return Compared(decided, rule.compare(pairs), steps)
+        if made.times_slower > FAR_TOO_SLOW:
+            break
     return Compared(False, rule.compare(pairs), steps)
 
 
@@ -119,7 +124,7 @@ def pair_of_blocks(own: Settings, other: Settings, chance: random.Random) -> Ste
     for side in chance.sample((0, 1), 2):
         blocks[side] = yield from _block((own, other)[side], blocks[0].mean if side and blocks else math.inf)
     one, two = blocks[0], blocks[1]
-    return PairMade(turns_of(one, two), two.steps, (two.mean - one.mean) * two.steps)
+    return PairMade(turns_of(one, two), two.steps, (two.mean - one.mean) * two.steps, two.mean / one.mean)
 
 
 def turns_of(one: Block, two: Block) -> list[Pair]:

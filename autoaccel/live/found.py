@@ -71,6 +71,7 @@ class Found:
         self._means = StepMeans()
         self._steps = 0  # since it was known what is trained
         self._steps_before = seen.steps_seen
+        self._planned_steps = started.planned_steps or seen.planned_steps
         self._tried: list[LiveTried] = []
         self._kept: list[Tried] = []
 
@@ -171,7 +172,7 @@ class Found:
             workload=workload,
             machine=self._machine,
             facts=self._facts,
-            planned_steps=self._started.planned_steps or self._steps_before + self._steps,
+            planned_steps=self._planned_steps or self._steps_before + self._steps,
             space=self._space,
             own=self._own,
             best=tuner.best,

@@ -285,3 +285,9 @@ def test_short_steps_are_left_alone_once_enough_was_seen(step: float, ends: bool
     assert (run.ended_after is not None) == ends
     if run.ended_after is not None:
         assert 1_000 < run.ended_after < 120_000
+
+
+def test_settings_that_are_far_too_slow_are_given_up_after_one_pair_of_blocks() -> None:
+    run = Run(scattered({"threads.intra_op": 40.0, "memory.keep_freed": 0.7}))
+    assert sum(settings["threads.intra_op"] == 1 for settings, _ in run.steps) <= 4
+    assert run.tuner.best == FAST
