@@ -31,6 +31,8 @@ ends. A guess."""
 
 FAR_TOO_SLOW = 2.0
 """Times as long: one pair of blocks that shows it is enough to give settings up, which claims nothing. A guess."""
+HOPELESS = 10.0
+"""Times as long, and longer than a block: the first step shows it already. A guess."""
 TURNS = 8
 """Parts of a block that are told apart."""
 
@@ -173,8 +175,10 @@ def _block(settings: Settings, expected: float = math.inf) -> Steps[Block]:
     """
     made = 0
     while made < SETTLING_STEPS:
-        yield StepWanted(settings)
+        step = yield StepWanted(settings)
         made += 1
+        if step.seconds is not None and step.seconds > max(BLOCK_SECONDS, HOPELESS * expected):
+            return Block([step.seconds], made)
     counted: list[float] = []
     while len(counted) < BLOCK_STEPS or sum(counted) < BLOCK_SECONDS:
         step = yield StepWanted(settings)
