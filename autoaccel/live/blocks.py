@@ -109,7 +109,8 @@ def compare_in_blocks(
     steps, lost = 0, None
     while len(pairs) < rule.max_pairs:
         yield from wait(lost)
-        made = yield from pair_of_blocks(own, other, chance)
+        # What own steps take says when others are hopeless.
+        made = yield from pair_of_blocks(own, other, chance, own_first=not pairs)
         pairs.append(made.turns)
         steps += made.steps
         lost = made.lost
@@ -120,10 +121,10 @@ def compare_in_blocks(
     return Compared(False, rule.compare(pairs), steps)
 
 
-def pair_of_blocks(own: Settings, other: Settings, chance: random.Random) -> Steps[PairMade]:
-    """Make a block under each of two settings, in random order; see `compare_in_blocks`."""
+def pair_of_blocks(own: Settings, other: Settings, chance: random.Random, own_first: bool = False) -> Steps[PairMade]:
+    """Make a block under each of two settings, in random order unless one is to be first; see `compare_in_blocks`."""
     blocks: dict[int, Block] = {}
-    for side in chance.sample((0, 1), 2):
+    for side in (0, 1) if own_first else chance.sample((0, 1), 2):
         blocks[side] = yield from _block((own, other)[side], blocks[0].mean if side and blocks else math.inf)
     one, two = blocks[0], blocks[1]
     return PairMade(turns_of(one, two), two.steps, (two.mean - one.mean) * two.steps, two.mean / one.mean)
