@@ -11,6 +11,14 @@ trains would not mind; no study has chosen them."""
 WATCHING_SHARE = 0.01
 """Of the time since the run is faster, for steps that show by how much, under settings that are slower."""
 
+PROBATION = (60, 150)
+"""Steps under new settings after which their mean must not be longer than that of the steps before them: a step that is
+long every twentieth, or every fiftieth time, is met by then in 95 of 100 trainings (the rule of three; see
+`rarest_seen`), whatever blocks of eight steps have missed."""
+
+DISAPPOINTING = 1.1
+"""Times as long: beside a neighbour that comes and goes, less is often the neighbour's doing (`studies/replays.py`)."""
+
 
 class Allowance:
     """Counts what steps lose that are made otherwise than under the settings in use, and how much more they may."""
@@ -61,6 +69,16 @@ class Allowance:
         elif seconds is not None:
             self._counted += 1
             self._seconds += seconds
+
+    @property
+    def is_disappointed(self) -> bool:
+        """Whether steps under the settings in use take longer than those before them, rare long ones included.
+
+        Asked after each step, it is so after a few counts of them alone: what comes later, a machine may do by itself.
+        """
+        if self._counted not in PROBATION or not self._usual:
+            return False
+        return self._seconds / self._counted > DISAPPOINTING * self._usual
 
     def add_between(self, seconds: float) -> None:
         """Count what was spent between two steps, to change settings or to think."""

@@ -133,6 +133,9 @@ class LiveTuner:
                 if made.harm:
                     steps = self._after_harm(wanted.settings, made.harm)
                     wanted = next(steps)
+                elif is_usual and self.best != self._base and self._allowance.is_disappointed:
+                    steps = self._after_disappointment()
+                    wanted = next(steps)
                 else:
                     wanted = steps.send(made)
         except StopIteration:
@@ -165,6 +168,12 @@ class LiveTuner:
         self._why_not_beside = harm
         if was_in_use:
             self._stop_watching()
+        yield from self._search_and_watch()
+
+    def _after_disappointment(self) -> Steps[None]:
+        """Go on without settings whose steps take longer in the mean than those before them."""
+        self._tell(Tried(self.best, self._base, None, became="given up"))
+        self._stop_watching()
         yield from self._search_and_watch()
 
     def _look(self) -> Steps[None]:

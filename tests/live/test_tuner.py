@@ -291,3 +291,17 @@ def test_settings_that_are_far_too_slow_are_given_up_after_one_pair_of_blocks() 
     run = Run(scattered({"threads.intra_op": 40.0, "memory.keep_freed": 0.7}))
     assert sum(settings["threads.intra_op"] == 1 for settings, _ in run.steps) <= 2
     assert run.tuner.best == FAST
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_settings_that_stall_now_and_then_are_given_up_however_lucky_their_blocks_were(seed: int) -> None:
+    usual = scattered({"memory.keep_freed": 0.8}, seed=seed)
+
+    def seconds(settings: Settings, number: int) -> float:
+        taken = usual(settings, number)
+        assert taken is not None
+        return taken + (0.4 if settings["memory.keep_freed"] and number % 20 == 0 else 0.0)
+
+    run = Run(seconds, most=3_000)
+    assert run.tuner.best == OWN
+    assert run.seconds < 1.03 * 0.05 * 3_000
