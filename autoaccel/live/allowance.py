@@ -16,6 +16,7 @@ PROBATION = (60, 150)
 long every twentieth, or every fiftieth time, is met by then in 95 of 100 trainings (the rule of three; see
 `rarest_seen`), whatever blocks of eight steps have missed."""
 
+KNOWN_STEPS = 20  # before them, by which these are judged
 DISAPPOINTING = 1.1
 """Times as long: beside a neighbour that comes and goes, less is often the neighbour's doing (`studies/replays.py`)."""
 
@@ -36,7 +37,7 @@ class Allowance:
         self._watching_since: float | None = None  # by `_passed`
         self._watching_lost = 0.0
         self._counted, self._seconds = 0, 0.0  # steps under what is in use, and what they took
-        self._usual = 0.0
+        self._usual, self._counted_before = 0.0, 0  # the same of the settings before these, and of how many
 
     @property
     def usual_seconds(self) -> float:
@@ -76,7 +77,7 @@ class Allowance:
 
         Asked after each step, it is so after a few counts of them alone: what comes later, a machine may do by itself.
         """
-        if self._counted not in PROBATION or not self._usual:
+        if self._counted not in PROBATION or self._counted_before < KNOWN_STEPS:
             return False
         return self._seconds / self._counted > DISAPPOINTING * self._usual
 
@@ -87,6 +88,7 @@ class Allowance:
 
     def go_on_with_others(self) -> None:
         """The settings in use are others from now on; what their steps take is as it was until it is known."""
+        self._counted_before = self._counted
         self._usual, self._counted, self._seconds = self.usual_seconds, 0, 0.0
 
     def watch(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -18,9 +19,11 @@ from autoaccel.live.blocks import (
     TOO_SLOW,
     Compared,
     Steps,
+    StepTaken,
     StepWanted,
     compare_before_and_after,
     compare_in_blocks,
+    pair_of_blocks,
 )
 from autoaccel.live.sizes import BatchSizes
 from autoaccel.live.usual import UsualBlocks
@@ -31,7 +34,7 @@ from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.space import SearchSpace
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import KNOBS
-from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD
+from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, Pair
 from autoaccel.statistics.deciding import SpeedRule
 from autoaccel.statistics.rounding import judge_updates
 
@@ -43,6 +46,9 @@ SMALL_DRIFT = 0.03
 wins. With more, more blocks are made."""
 UNKNOWN_DRIFT = 0.07
 """The same where a run has hardly begun: as from hour to hour on virtual machines (`SHARED_DRIFT`)."""
+
+CONFIRMING_PAIRS = 6
+"""Of blocks, after settings have disappointed; see `PROBATION`."""
 
 
 class Tried(NamedTuple):
@@ -121,25 +127,55 @@ class LiveTuner:
         try:
             wanted = next(steps)
             while True:
-                made = yield wanted
-                is_usual = wanted.settings == self.best and wanted.beside is None
-                self._allowance.add(made.seconds, not is_usual)
-                if made.seconds is not None and made.size:
-                    if is_usual:
-                        self._sizes.learn(made.size, made.seconds)
-                    made = made._replace(seconds=self._sizes.usual(made.size, made.seconds))
-                if made.seconds is not None and is_usual:
-                    self._usual.add(made.seconds)
+                made = self._counted(wanted, (yield wanted))
                 if made.harm:
                     steps = self._after_harm(wanted.settings, made.harm)
                     wanted = next(steps)
-                elif is_usual and self.best != self._base and self._allowance.is_disappointed:
+                elif self._is_disappointed(wanted) and (yield from self._is_slower_in_turns()):
                     steps = self._after_disappointment()
                     wanted = next(steps)
                 else:
                     wanted = steps.send(made)
         except StopIteration:
             return
+
+    def _is_usual(self, wanted: StepWanted) -> bool:
+        return wanted.settings == self.best and wanted.beside is None
+
+    def _counted(self, wanted: StepWanted, made: StepTaken) -> StepTaken:
+        """Count a step, and return what came of it, as of a batch of the usual size."""
+        is_usual = self._is_usual(wanted)
+        self._allowance.add(made.seconds, not is_usual)
+        if made.seconds is None:
+            return made
+        if made.size:
+            if is_usual:
+                self._sizes.learn(made.size, made.seconds)
+            made = made._replace(seconds=self._sizes.usual(made.size, made.seconds))
+        if is_usual and made.seconds is not None:
+            self._usual.add(made.seconds)
+        return made
+
+    def _is_disappointed(self, wanted: StepWanted) -> bool:
+        return self._is_usual(wanted) and self.best != self._base and self._allowance.is_disappointed
+
+    def _is_slower_in_turns(self) -> Steps[bool]:
+        """Return whether steps in use take longer than others do now: the machine may have become slow, not these.
+
+        All their steps count, because blocks of a few may miss what is rare.
+        """
+        turns: list[Pair] = []
+        for _ in range(CONFIRMING_PAIRS):
+            steps = pair_of_blocks(self.best, self._base, self._chance)
+            wanted = next(steps)
+            while True:
+                made = self._counted(wanted, (yield wanted))
+                try:
+                    wanted = steps.send(made)
+                except StopIteration as end:
+                    turns += end.value.turns
+                    break
+        return self._allowance.usual_seconds >= statistics.fmean(own for _, own in turns)
 
     def rounds(self, settings: Settings) -> bool:
         """Whether settings are not exact."""

@@ -305,3 +305,24 @@ def test_settings_that_stall_now_and_then_are_given_up_however_lucky_their_block
     run = Run(seconds, most=3_000)
     assert run.tuner.best == OWN
     assert run.seconds < 1.03 * 0.05 * 3_000
+
+
+def test_a_machine_that_becomes_slow_is_not_taken_for_settings_that_do() -> None:
+    usual = scattered({"memory.keep_freed": 0.8})
+
+    def seconds(settings: Settings, number: int) -> float:
+        taken = usual(settings, number)
+        assert taken is not None
+        return taken * (1.5 if number > 100 else 1.0)
+
+    for plan in (PLAN._replace(guesses=[FAST]), REMEMBERS):
+        run = Run(seconds, plan, most=2_000)
+        assert run.tuner.best == FAST
+        assert not any(one.became == "given up" for one in run.tried)
+
+
+def test_what_is_remembered_is_not_given_up_for_three_quick_steps_at_the_beginning() -> None:
+    usual = scattered({"memory.keep_freed": 0.8})
+    run = Run(lambda settings, number: (usual(settings, number) or 0.0) * (0.5 if number < 5 else 1.0), REMEMBERS)
+    assert run.tuner.best == FAST
+    assert [one.became for one in run.tried] == ["kept"]
