@@ -77,12 +77,26 @@ def tried_in(folder: Path, run: str) -> list[LiveTried]:
     return [decode(line, LiveTried) for line in lines]
 
 
-def outputs(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+QUICK = """
+import autoaccel.live.blocks
+autoaccel.live.blocks.BLOCK_SECONDS = 0.05
+"""
+"""Short blocks decide on nothing that is true, but within seconds."""
+
+
+def outputs(folder: Path, *command: str, quick: bool = False) -> subprocess.CompletedProcess[str]:
     temporary = folder.parent / "temporary"
     temporary.mkdir(exist_ok=True)
-    done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary),
-                               "XDG_CACHE_HOME": str(temporary / "cache")})  # fmt: skip
+    (temporary / "sitecustomize.py").write_text(QUICK if quick else "")  # Python imports it at its start
+    environ = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "TMPDIR": str(temporary),
+        "XDG_CACHE_HOME": str(temporary / "cache"),
+    }
+    environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(temporary), os.environ.get("PYTHONPATH"))))
+    command = (sys.executable, *command)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, env=environ)
     assert not list(temporary.glob("updates-*"))  # torch makes a folder for compiled code
     return done
 
@@ -90,13 +104,14 @@ def outputs(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 def test_a_script_is_trained_to_its_end_as_in_plain_python(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     plain = outputs(tmp_path, "train.py", "800")
-    live = outputs(tmp_path, "-m", "autoaccel", "run", "train.py", "--space", "exact-only", "--", "800")
+    live = outputs(tmp_path, "-m", "autoaccel", "run", "train.py", "--space", "exact-only", "--", "800", quick=True)
     assert (live.returncode, live.stdout) == (plain.returncode, plain.stdout)
     assert plain.returncode == 0
-    (tried,) = tried_in(tmp_path, "train-1")
-    assert tried.settings == {"memory.keep_freed": True}
-    assert tried.comparison is not None
-    assert len(live.stderr.splitlines()) == 2  # at its start, and at its end
+    tried = tried_in(tmp_path, "train-1")
+    assert tried[0].settings == {"memory.keep_freed": True}
+    assert tried[0].comparison is not None
+    given_up = sum(one.became == "given up" for one in tried)
+    assert len(live.stderr.splitlines()) == 2 + given_up  # at its start, at its end, and where settings are given up
     assert sorted(path.name for path in tmp_path.iterdir()) == ["autoaccel-runs", "train.py"]
 
 
@@ -165,7 +180,7 @@ def test_what_build_returns_is_trained_to_its_end_as_without_tuning(tmp_path: Pa
     (tmp_path / "build.py").write_text(BUILD.replace("EPOCHS", "60"))
     plain = outputs(tmp_path, "-c", PLAINLY)
     assert plain.returncode == 0, plain.stderr
-    live = outputs(tmp_path, "-m", "autoaccel", "run", "build.py", "--space", "exact-only", "--seed", "3")
+    live = outputs(tmp_path, "-m", "autoaccel", "run", "build.py", "--space", "exact-only", "--seed", "3", quick=True)
     assert live.returncode == 0, live.stderr
     assert epochs(live.stdout) == epochs(plain.stdout)
     assert len(epochs(live.stdout)) == 61
