@@ -79,7 +79,7 @@ def tried_in(folder: Path, run: str) -> list[LiveTried]:
 
 QUICK = """
 import autoaccel.live.blocks
-autoaccel.live.blocks.BLOCK_SECONDS = 0.05
+autoaccel.live.blocks.BLOCK_SECONDS, autoaccel.live.blocks.MAX_BLOCKS_BEFORE = 0.05, 8
 """
 """Short blocks decide on nothing that is true, but within seconds."""
 
