@@ -124,7 +124,7 @@ class Slow(nn.Conv2d):
     def forward(self, images):
         # Only with channels last is it fast.
         if self.training and not images.is_contiguous(memory_format=torch.channels_last):
-            time.sleep(0.01)
+            time.sleep(0.02)
         return super().forward(images)
 
 torch.manual_seed(0)
@@ -244,7 +244,7 @@ def test_the_next_run_begins_with_what_this_one_has_found(tmp_path: Path) -> Non
     assert entry.training == str(folder / "train.py")
     recipe = read_recipe(folder / "autoaccel-runs" / "train-1" / "recipe.json")
     assert changed(recipe.settings, recipe.baseline.settings) == {"layout.channels_last": True}
-    assert (recipe.live, recipe.projection.planned_steps, recipe.comparison.low > 1.5) == (True, 500, True)
+    assert (recipe.live, recipe.projection.planned_steps, recipe.comparison.low > 1.2) == (True, 500, True)
     report = (folder / "autoaccel-runs" / "train-1" / "report.html").read_text()
     assert "Step time while it trained" in report
     assert "blocks of the training&#39;s own steps" in report
