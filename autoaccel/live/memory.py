@@ -66,7 +66,7 @@ class Memory:
             speedup=known.speedup if known is not None else None,
             low=known.low if known is not None else None,
             high=known.high if known is not None else None,
-            searched=searched,
+            searched=searched or (before is not None and before.searched),
         )
         try:
             if settings:

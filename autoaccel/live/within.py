@@ -41,10 +41,11 @@ def tuned(space: str, output: Path | None, with_history: bool) -> Iterator[Live]
     check_wishes(space)
     from autoaccel.live.following import tune_as_it_trains  # it imports torch
 
+    path = Path(space)
     program = _program()
     stem = Path(program.path).stem if program is not None else "notebook"
     task = TuneLive(
-        space=space,
+        space=str(path.absolute()) if path.suffix == ".toml" else space,  # the block may go to another folder
         folder=str((output or next_run_path(stem)).absolute()),
         training=program.path if program is not None else "",
         training_key=training_key(program) if program is not None and with_history else "",

@@ -35,10 +35,10 @@ def test_runs_are_counted_and_one_that_measured_nothing_leaves_what_was_known(fo
     second = Memory(TASK, machine, said.append)
     assert second.entry is not None
     assert (second.entry.settings, second.entry.runs, second.entry.searched) == (FOUND, 1, True)
-    second.keep(FOUND, None, searched=True)
+    second.keep(FOUND, None, searched=False)  # it goes on with that, and may be killed
     third = Memory(TASK, machine, said.append).entry
     assert third is not None
-    assert (third.runs, third.speedup, third.low, third.high) == (2, 1.5, 1.4, 1.6)
+    assert (third.runs, third.searched, third.speedup, third.low, third.high) == (2, True, 1.5, 1.4, 1.6)
     second.keep({"threads.intra_op": 1}, None, searched=True)
     other = Memory(TASK, machine, said.append).entry
     assert other is not None
