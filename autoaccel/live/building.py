@@ -10,6 +10,7 @@ from autoaccel.records.base import decode
 from autoaccel.records.messages import Failure, TuneLive, WorkerSpec
 from autoaccel.records.workload import TrainingFunction
 from autoaccel.runtime.failures import failure_from
+from autoaccel.runtime.hosting import host
 from autoaccel.runtime.loop import Loop
 from autoaccel.runtime.whole_training import train_whole
 from autoaccel.text import one_line, say
@@ -20,6 +21,7 @@ def main() -> None:
     """Train what the spec names that waits at the descriptor that is the first argument."""
     with os.fdopen(int(sys.argv[1]), "rb") as pipe:
         spec = decode(pipe.read(), WorkerSpec)
+    host()
     task, workload = spec.task, spec.workload
     assert isinstance(task, TuneLive)
     assert isinstance(workload, TrainingFunction)

@@ -14,15 +14,19 @@ from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import StepTaken, StepWanted
 from autoaccel.live.found import Found, Say, Started, peak_bytes
 from autoaccel.live.losses import WATCHED_STEPS, Losses
+from autoaccel.live.searching import LivePlan, Tried
 from autoaccel.live.space import live_space
-from autoaccel.live.tuner import LivePlan, LiveTuner, Tried
+from autoaccel.live.tuner import LiveTuner
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.messages import TuneLive, WorkerSpec
-from autoaccel.records.settings import describe_change
+from autoaccel.records.profile import Demand
+from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.knobs import lasts
 from autoaccel.runtime.probing import probe_torch_beside
-from autoaccel.runtime.script.following_steps import FollowedSteps, LookingOn
+from autoaccel.runtime.script.feeding import Feeds, Workers
+from autoaccel.runtime.script.following_steps import FollowedSteps
+from autoaccel.runtime.script.looking_on import LookedOn, LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
 from autoaccel.runtime.trained_state import TrainedState
@@ -43,14 +47,16 @@ class LiveTraining:
         self._began = time.monotonic()
         self._script: LiveScript | None = None
         self._error: BaseException | None = None
-        self._looking_on = LookingOn(self._seen, self._fail)
+        self._feeds = Feeds()
+        self._looking_on = LookingOn(self._feeds, self._seen, self._fail)
 
-    def _seen(self, facts: TrainingFacts, looking_on: LookingOn) -> None:
+    def _seen(self, looked_on: LookedOn, looking_on: LookingOn) -> None:
         started = Started(self._spec, self._say, self._began, self._planned_steps())
-        self._script = LiveScript(facts, looking_on, started)
+        self._script = LiveScript(looked_on, looking_on, self._feeds, started)
 
     def _fail(self, error: BaseException) -> None:
         self._error = error
+        self._feeds.end()
 
     def stop(self) -> None:
         """Hear of nothing that follows, and go back to the user's own settings; not to be called within a step."""
@@ -58,9 +64,11 @@ class LiveTraining:
             self._script.stop()
         else:
             self._looking_on.detach()
+        self._feeds.end()
 
     def summary(self) -> str:
-        """Return what came of it, in a sentence; leave it for the next run."""
+        """Return what came of it, in a sentence, now that the training has ended; leave it for the next run."""
+        self._feeds.end()
         if self._script is not None:
             return self._script.summary()
         return f"it was not tuned: {self._error or 'it made too few steps'}"
@@ -82,21 +90,24 @@ def tune_as_it_trains(
 class LiveScript:
     """A script that is tuned by the steps that it makes."""
 
-    def __init__(self, facts: TrainingFacts, looking_on: LookingOn, started: Started) -> None:
+    def __init__(self, looked_on: LookedOn, looking_on: LookingOn, feeds: Feeds, started: Started) -> None:
         """Begin to tune, between two steps.
 
         Args:
-            facts: What is trained.
+            looked_on: What is trained.
             looking_on: Who has seen it.
+            feeds: Lets workers load its batches.
             started: How it was.
         """
+        facts = looked_on.facts
         if facts.device != "cpu":
             raise BadRequestError(f"it trains on {facts.device}, and so far this is done on CPUs alone")
         task = started.spec.task
         assert isinstance(task, TuneLive)
         self._say = started.say
         self._machine = msgspec.structs.replace(detect_machine(), torch=probe_torch_beside())
-        context = KnobContext(self._machine, facts)
+        self._feeds = feeds
+        context = KnobContext(self._machine, facts, _demand(looked_on))
         self._own, searched = baseline_settings(context), live_space(context, task.space)
         self._found = Found(started, facts, self._machine, searched, self._own)
         steps_left = _steps_left(facts, started.planned_steps)
@@ -125,11 +136,15 @@ class LiveScript:
         self._ask(None)
 
     def _step_ended(self, step: Step | None) -> None:
-        self._found.step(step.seconds if step is not None else None)
+        seconds = step.seconds if step is not None else None
+        self._found.step(seconds)
         began = time.perf_counter()
         beside = self._followed.beside()
-        made = StepTaken(step.seconds if step is not None else None, beside, self._harm(), self._switched.size)
-        self._switched.size = 0
+        if self._feeds.failed is not None:
+            raise self._feeds.failed
+        # What former workers had ready, or those that begin still make ready, says nothing of the settings in use.
+        made = StepTaken(None if self._feeds.unsettled else seconds, beside, self._harm(), self._switched.size)
+        self._switched.size, self._feeds.unsettled = 0, False
         if made.harm:
             self._go_back()
         self._ask(made)
@@ -148,9 +163,14 @@ class LiveScript:
             self._rounds = self._tuner.rounds(wanted.settings)
             if self._rounds and self._kept is None and self._may_keep:
                 self._keep_state()
-            self._switched.switch(wanted.settings)
+            self._switch(wanted.settings)
         self._wanted = wanted
         self._followed.compute_beside(wanted.beside)
+
+    def _switch(self, settings: Settings) -> None:
+        """Train under these settings from the next step on; workers load from the next batch on."""
+        self._switched.switch(settings)
+        self._feeds.load_by(Workers(int(settings["loader.workers"]), int(settings["loader.prefetch"])))
 
     def _harm(self) -> str:
         """Return what harm the last step shows, in words: settings that round are in use."""
@@ -203,6 +223,7 @@ class LiveScript:
         self._found.has_failed = True
         self._followed.end()
         self._switched.switch(self._own)
+        self._feeds.end()
         self._say(f"it is no longer tuned: {type(error).__name__}: {error}")
 
 
@@ -224,6 +245,19 @@ class KeptState:
     def restore(self) -> None:
         """Go back."""
         self._state.restore(self._copy)
+
+
+def _demand(looked_on: LookedOn) -> Demand | None:
+    """Return what a step needs, where this process loads its batches itself; None where that is not known."""
+    loading, script = looked_on.loading, looked_on.facts.script
+    if loading is None or script is None:
+        return None
+    return Demand(
+        step_seconds=max(0.0, script.step_seconds - loading.seconds),
+        peak_bytes=peak_bytes(),
+        loading_seconds=loading.seconds,
+        busy_seconds=loading.busy_seconds,
+    )
 
 
 def _steps_left(facts: TrainingFacts, planned: int | None) -> int | None:

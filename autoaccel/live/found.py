@@ -13,8 +13,9 @@ import psutil
 
 from autoaccel.live.leaving import Trained, leave
 from autoaccel.live.memory import Memory
+from autoaccel.live.searching import Tried
 from autoaccel.live.step_means import StepMeans
-from autoaccel.live.tuner import LiveTuner, Tried
+from autoaccel.live.tuner import LiveTuner
 from autoaccel.records.base import encode
 from autoaccel.records.live import LiveTried
 from autoaccel.records.machine import Machine
@@ -23,7 +24,9 @@ from autoaccel.records.settings import Settings, changed, describe_change
 from autoaccel.records.space import SearchSpace
 from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import TrainingFacts, Workload
+from autoaccel.report.accuracy import redrawn_words
 from autoaccel.report.step_times import LiveStory
+from autoaccel.space.change import Change
 from autoaccel.units import format_duration
 
 Say = Callable[[str], None]
@@ -145,7 +148,8 @@ class Found:
                 self._started.say(f"neither recipe nor report was written: {type(error).__name__}: {error}")
         if not change:
             return "your own settings were kept: nothing that was tried made its steps faster"
-        words = describe_change(tuner.best, self._own)
+        redrawn = Change(tuner.best, self._own, self._space).redrawn
+        words = describe_change(tuner.best, self._own) + (f"; {redrawn_words(redrawn)}" if redrawn else "")
         if found is None:
             return f"it went on with what an earlier run has found, {words}; it was too short to measure that again"
         return (

@@ -11,7 +11,7 @@ import msgspec
 
 from autoaccel import __version__
 from autoaccel.machine.torch_version import read_torch_version
-from autoaccel.records.accuracy import Accuracy, exact_numbers
+from autoaccel.records.accuracy import Accuracy, exact_numbers, redrawn_numbers
 from autoaccel.records.base import write_json, write_text
 from autoaccel.records.live import LiveTried
 from autoaccel.records.machine import Machine
@@ -24,6 +24,7 @@ from autoaccel.records.trial import Comparison
 from autoaccel.records.workload import TrainingFacts, Workload, without_arguments
 from autoaccel.report.conclusions import faster_words
 from autoaccel.report.step_times import LiveStory
+from autoaccel.space.change import Change
 from autoaccel.statistics.comparison import CONFIDENCE
 from autoaccel.statistics.runs import run_speedup
 
@@ -113,7 +114,9 @@ def make_recipe(trained: Trained) -> Recipe:
 
 
 def _accuracy(trained: Trained) -> Accuracy:
-    known = exact_numbers(trained.facts.metric, trained.facts.direction)
+    metric, direction = trained.facts.metric, trained.facts.direction
+    redrawn = Change(trained.best, trained.own, trained.space).redrawn
+    known = redrawn_numbers(metric, direction, redrawn) if redrawn else exact_numbers(metric, direction)
     if trained.rounding is None:
         return known
     return msgspec.structs.replace(known, evidence="rounding", rounding=trained.rounding)

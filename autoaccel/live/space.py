@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from autoaccel.records.settings import Settings
+from autoaccel.records.settings import Settings, Value
 from autoaccel.records.space import SearchSpace
 from autoaccel.runtime.knobs import switches
 from autoaccel.space.change import Change
@@ -12,11 +14,16 @@ from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 from autoaccel.space.search_space import load_space
 
 _AT_START = "it can only be set when a process starts"
+_AS_IT_IS_MADE = "it can only be set where a loader is made"
+_HELD = "each worker may come to hold as much memory as this process does, and there is not as much"
+_WORKERS = "loader.workers"
+KEEPS = ("exact", "redraws", "rounding")
+"""Risks that a training may run while it is tuned."""
 _CHANGES = "it may change the training, and nothing but whole runs would show whether it keeps the metric"
 
 
 def live_space(context: KnobContext, name: str) -> SearchSpace:
-    """Return a search space with the knobs alone that can change between two steps, and change no more than rounding.
+    """Return a search space with the knobs alone that can change between two steps, and keep the training what it is.
 
     Args:
         context: The machine and the training.
@@ -26,19 +33,29 @@ def live_space(context: KnobContext, name: str) -> SearchSpace:
         BadRequestError: If it is no search space.
     """
     space, own = load_space(name, context), baseline_settings(context)
-    closed = {knob: _why_not(knob, own, space) for knob in space.open}
+    closed = {knob: _why_not(knob, own, space, context) for knob in space.open}
     closed = {knob: why for knob, why in closed.items() if why}
     return msgspec.structs.replace(
         space,
-        open={knob: values for knob, values in space.open.items() if knob not in closed},
+        open={knob: values for knob, values in _fitting(space.open, context).items() if knob not in closed},
         fixed={**space.fixed, **{knob: own[knob] for knob in closed}},
         closed={**space.closed, **closed},
     )
 
 
-def _why_not(name: str, own: Settings, space: SearchSpace) -> str:
+def _why_not(name: str, own: Settings, space: SearchSpace, context: KnobContext) -> str:
     if not switches(KNOBS[name]):
-        return _AT_START
-    values = (value for value in space.open[name] if value != own[name])
-    keeps = all(Change({**own, name: value}, own, space).risk in ("exact", "rounding") for value in values)
-    return "" if keeps else _CHANGES
+        return _AS_IT_IS_MADE if KNOBS[name].effect_stage == "data" else _AT_START
+    values = [value for value in space.open[name] if value != own[name]]
+    if not all(Change({**own, name: value}, own, space).risk in KEEPS for value in values):
+        return _CHANGES
+    return "" if _fitting({name: tuple(values)}, context)[name] else _HELD
+
+
+def _fitting(values: Mapping[str, tuple[Value, ...]], context: KnobContext) -> dict[str, tuple[Value, ...]]:
+    """Return the values without more workers than there is memory for, if each comes to hold what this process does."""
+    demand, there = context.demand, context.machine.usable_memory_bytes
+    if demand is None or _WORKERS not in values:
+        return dict(values)
+    fits = tuple(value for value in values[_WORKERS] if (1 + int(value)) * demand.peak_bytes <= there)
+    return {**values, _WORKERS: fits}

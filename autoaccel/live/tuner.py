@@ -1,125 +1,53 @@
-"""What is tried while a training runs, what it goes on with, and how that is watched to its end."""
+"""How each step of a training is made: to search, to watch what was found, to its end, and what interrupts that."""
 
 from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 from autoaccel.live.allowance import Allowance
-from autoaccel.live.blocks import (
-    BLOCK_SECONDS,
-    BLOCK_STEPS,
-    BLOCKS_BEFORE,
-    KNOWN_BLOCKS,
-    MAX_BLOCKS_BEFORE,
-    MAX_PAIRS,
-    SETTLING_STEPS,
-    TOO_SLOW,
-    Compared,
-    Steps,
-    StepTaken,
-    StepWanted,
-    compare_before_and_after,
-    compare_in_blocks,
-    pair_of_blocks,
-)
+from autoaccel.live.blocks import BLOCK_STEPS, Steps, StepTaken, StepWanted, pair_of_blocks
+from autoaccel.live.searching import LivePlan, LiveSearch, Tried
 from autoaccel.live.sizes import BatchSizes
-from autoaccel.live.usual import UsualBlocks
 from autoaccel.live.watching import LiveWatch
-from autoaccel.records.live import Became
-from autoaccel.records.rounding import RoundingEvidence
-from autoaccel.records.settings import Settings, Value, settings_key
-from autoaccel.records.space import SearchSpace
-from autoaccel.space.change import Change
-from autoaccel.space.knobs import KNOBS
-from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, Pair
-from autoaccel.statistics.deciding import SpeedRule
-from autoaccel.statistics.rounding import judge_updates
-
-BESIDE_STEPS = 30
-"""Steps that it takes about as long as, to compute updates beside those of nine: each is computed three times."""
-
-SMALL_DRIFT = 0.03
-"""Of a logarithm, from blocks to the next: three standard deviations of it are 9 %, less than kept memory usually
-wins. With more, more blocks are made."""
-UNKNOWN_DRIFT = 0.07
-"""The same where a run has hardly begun: as from hour to hour on virtual machines (`SHARED_DRIFT`)."""
+from autoaccel.records.settings import Settings
+from autoaccel.statistics.comparison import Pair
 
 CONFIRMING_PAIRS = 6
 """Of blocks, after settings have disappointed; see `PROBATION`."""
 
 
-class Tried(NamedTuple):
-    """Settings that were compared with those in use."""
-
-    settings: Settings
-    against: Settings
-    compared: Compared | None  # None where updates came first, and did not show that they are harmless
-    rounding: RoundingEvidence | None = None  # None where nothing was to be shown, or they are not faster
-    became: Became = "left"
-    harm: str = ""
-    """For which they were given up, in words."""
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the training goes on with them."""
-        return self.became == "kept"
-
-
-class LivePlan(NamedTuple):
-    """What a tuner goes by.
-
-    Attributes:
-        own: The user's own settings.
-        guesses: Settings that are tried first, the most promising first.
-        space: Whose other values are tried after these, one by one.
-        lasting: Knobs that leave something behind when they are taken back: they come last.
-        judged_first: Knobs that round so that no step is made with them before updates have shown that they may.
-        remembered: What an earlier run of the same training went on with; None if nothing is known of one.
-        searched_before: Whether that run has tried all that may be faster.
-    """
-
-    own: Settings
-    guesses: Sequence[Settings]
-    space: SearchSpace
-    lasting: Collection[str] = ()
-    judged_first: Collection[str] = ()
-    remembered: Settings | None = None
-    searched_before: bool = False
-
-
 class LiveTuner:
-    """Goes from the user's own settings to faster ones, by the steps of the training itself."""
+    """Says how each step is to be made, for as long as there is something to find or to watch."""
 
     def __init__(
         self, plan: LivePlan, allowance: Allowance, tell: Callable[[Tried], None], chance: random.Random
     ) -> None:
-        """Begin with the user's own settings.
-
-        Args:
-            plan: What it goes by.
-            allowance: What it may cost.
-            tell: Told of each comparison that has ended.
-            chance: Decides on the order of blocks.
-        """
-        self.best = plan.own
-        """What the training goes on with: the fastest so far."""
+        """Begin with the user's own settings; see `LiveSearch`."""
         self.watch: LiveWatch | None = None
         """What steps since the end of the search say of these; None before it, and where there is nothing to watch."""
         self.has_searched = False
         """Whether all was tried that may be faster, in this run or before it."""
-        self.own_step_seconds = 0.0
-        """What a step took under the user's own settings, in the mean, before any others were in use."""
-        self._plan = plan
+        self._search = LiveSearch(plan, allowance, tell, chance)
         self._allowance = allowance
         self._tell = tell
         self._sizes = BatchSizes()
-        self._usual = UsualBlocks()
         self._chance = chance
-        self._tried = {settings_key(plan.own)}
-        self._why_not_beside = ""
+
+    @property
+    def best(self) -> Settings:
+        """What the training goes on with: the fastest so far."""
+        return self._search.best
+
+    @property
+    def own_step_seconds(self) -> float:
+        """What a step took under the user's own settings, in the mean, before any others were in use."""
+        return self._search.own_step_seconds
+
+    def rounds(self, settings: Settings) -> bool:
+        """Whether settings may change what a step computes from its batch."""
+        return self._search.rounds(settings)
 
     def steps(self) -> Steps[None]:
         """Yield the settings of each step, as long as there is something to find or to watch."""
@@ -153,63 +81,17 @@ class LiveTuner:
                 self._sizes.learn(made.size, made.seconds)
             made = made._replace(seconds=self._sizes.usual(made.size, made.seconds))
         if is_usual and made.seconds is not None:
-            self._usual.add(made.seconds)
+            self._search.usual.add(made.seconds)
         return made
 
-    def _is_disappointed(self, wanted: StepWanted) -> bool:
-        return self._is_usual(wanted) and self.best != self._base and self._allowance.is_disappointed
-
-    def _is_slower_in_turns(self) -> Steps[bool]:
-        """Return whether steps in use take longer than others do now: the machine may have become slow, not these.
-
-        All their steps count, because blocks of a few may miss what is rare.
-        """
-        turns: list[Pair] = []
-        for _ in range(CONFIRMING_PAIRS):
-            steps = pair_of_blocks(self.best, self._base, self._chance)
-            wanted = next(steps)
-            while True:
-                made = self._counted(wanted, (yield wanted))
-                try:
-                    wanted = steps.send(made)
-                except StopIteration as end:
-                    turns += end.value.turns
-                    break
-        return self._allowance.usual_seconds >= statistics.fmean(own for _, own in turns)
-
-    def rounds(self, settings: Settings) -> bool:
-        """Whether settings are not exact."""
-        return Change(settings, self._plan.own, self._plan.space).risk != "exact"
-
     def _all(self) -> Steps[None]:
+        plan = self._search.plan
         yield from self._look()
-        if self._plan.remembered is not None:
-            yield from self._go_on_with(self._plan.remembered)
-            self.has_searched = self._plan.searched_before and self.best != self._plan.own
+        if plan.remembered is not None:
+            yield from self._search.go_on_with(plan.remembered)
+            self.has_searched = plan.searched_before and self.best != plan.own
             if self.has_searched and not (yield from self._watch()):
                 return
-        yield from self._search_and_watch()
-
-    def _search_and_watch(self) -> Steps[None]:
-        while True:
-            yield from self._search()
-            self.has_searched = True
-            if not (yield from self._watch()):
-                return
-
-    def _after_harm(self, settings: Settings, harm: str) -> Steps[None]:
-        """Go on without settings that have harmed the training; nothing that rounds is tried again."""
-        was_in_use = self.rounds(self.best)
-        self._tell(Tried(settings, self._base, None, became="given up" if was_in_use else "left", harm=harm))
-        self._why_not_beside = harm
-        if was_in_use:
-            self._stop_watching()
-        yield from self._search_and_watch()
-
-    def _after_disappointment(self) -> Steps[None]:
-        """Go on without settings whose steps take longer in the mean than those before them."""
-        self._tell(Tried(self.best, self._base, None, became="given up"))
-        self._stop_watching()
         yield from self._search_and_watch()
 
     def _look(self) -> Steps[None]:
@@ -218,103 +100,19 @@ class LiveTuner:
         while counted < BLOCK_STEPS:
             counted += (yield StepWanted(self.best)).seconds is not None
 
-    def _search(self) -> Steps[None]:
-        """Try all that may be faster."""
-        own, space, lasting = self._plan.own, self._plan.space, self._plan.lasting
-        for guess in self._plan.guesses:
-            passing = {name: own[name] if name in lasting else value for name, value in guess.items()}
-            yield from self._try(space.settle(passing))
-        # What usually matters most comes first.
-        for name in sorted(space.open, key=lambda name: (name in lasting, -KNOBS[name].usual_effect)):
-            for value in space.open[name]:
-                yield from self._try(self._with(name, value))
-
-    def _with(self, name: str, value: Value) -> Settings:
-        return self._plan.space.settle({**self.best, name: value})
-
-    def _try(self, settings: Settings) -> Steps[None]:
-        if settings_key(settings) in self._tried or settings == self.best or not self._plan.space.allows(settings):
-            return
-        change = Change(settings, self._plan.own, self._plan.space)
-        if change.risk not in ("exact", "rounding") or (change.risk == "rounding" and self._why_not_beside):
-            return
-        self._tried.add(settings_key(settings))
-        rounding = None
-        if any(settings[name] != self.best[name] for name in self._plan.judged_first):
-            yield from self._wait(BESIDE_STEPS * self._allowance.usual_seconds)
-            rounding = yield from self._rounding_of(settings)
-            if rounding.verdict != "holds":
-                self._tell(Tried(settings, self.best, None, rounding))
-                return
-        if any(settings[name] != self.best[name] for name in self._plan.lasting):
-            compared = yield from self._compare_lasting(settings)
-        else:
-            compared = yield from compare_in_blocks(self.best, settings, self._rule, self._chance, self._wait)
-        if compared.is_faster and rounding is None and change.risk == "rounding":
-            speedup = compared.comparison.speedup if compared.comparison is not None else 1.0
-            cost = BESIDE_STEPS * self._allowance.usual_seconds
-            while not self._allowance.may(cost, is_faster=True, gain=1 - 1 / speedup):
-                yield StepWanted(self.best)
-            rounding = yield from self._rounding_of(settings)
-        is_kept = compared.is_faster and (rounding is None or rounding.verdict == "holds")
-        self._tell(Tried(settings, self.best, compared, rounding, "kept" if is_kept else "left"))
-        if is_kept:
-            self._use(settings)
-
-    def _compare_lasting(self, settings: Settings) -> Steps[Compared]:
-        """Compare settings that leave something behind, by so many blocks that the machine differs little between them.
-
-        What it differs by is what steps under the same settings do from so many blocks to the next.
-        """
-        blocks = BLOCKS_BEFORE
+    def _search_and_watch(self) -> Steps[None]:
         while True:
-            while (drift := self._usual.drift(blocks)) is None:
-                yield StepWanted(self.best)
-            if drift <= SMALL_DRIFT or blocks == MAX_BLOCKS_BEFORE:
-                break
-            blocks *= 2
-        yield from self._wait(None)
-        return (yield from compare_before_and_after(self.best, settings, self._rule._replace(drift=drift), blocks))
-
-    def _go_on_with(self, settings: Settings) -> Steps[None]:
-        """Go on with what an earlier run has found; what rounds must show once more that it keeps this training."""
-        if not self._plan.space.allows(settings):
-            return
-        own = self._plan.own
-        passing = {name: own[name] if name in self._plan.lasting else value for name, value in settings.items()}
-        change = Change(settings, own, self._plan.space)
-        if change.risk not in ("exact", "rounding"):
-            return
-        if passing != own:
-            rounding = (yield from self._rounding_of(passing)) if change.risk == "rounding" else None
-            is_kept = rounding is None or rounding.verdict == "holds"
-            self._tell(Tried(passing, own, None, rounding, "kept" if is_kept else "left"))
-            if not is_kept:
-                self._tried.add(settings_key(passing))
+            yield from self._search.search()
+            self.has_searched = True
+            if not (yield from self._watch()):
                 return
-            self._use(passing)
-        if settings != passing:
-            rule = self._rule._replace(drift=UNKNOWN_DRIFT)
-            compared = yield from compare_before_and_after(passing, settings, rule, KNOWN_BLOCKS)
-            found = compared.comparison
-            is_kept = found is None or found.speedup > 1
-            self._tell(Tried(settings, passing, compared, None, "kept" if is_kept else "left"))
-            if is_kept:
-                self._use(settings)
-
-    def _use(self, settings: Settings) -> None:
-        if self.best == self._plan.own:
-            self.own_step_seconds = self._allowance.usual_seconds
-        self.best = settings
-        self._usual.forget()
-        self._allowance.go_on_with_others()
 
     def _watch(self) -> Steps[bool]:
         """Compare what is in use with the user's own settings now and then, to the training's end.
 
         Return whether to search again: it is in use no longer, as it is slower. False where nothing more is watched.
         """
-        base = self._base
+        base = self._search.base
         if base == self.best:
             return False
         self.watch = LiveWatch(base, self.best, self._allowance, self._chance)
@@ -326,42 +124,42 @@ class LiveTuner:
         return True
 
     def _stop_watching(self) -> None:
-        """Go back to the user's own settings; all but what is given up may be tried again: the machine has changed."""
-        self._tried = {settings_key(one) for one in (self._plan.own, self.best)}
-        self._allowance.search_again()
+        self._search.begin_again()
         self.has_searched = False
         self.watch = None
-        self._use(self._base)
 
-    def _wait(self, seconds: float | None) -> Steps[None]:
-        """Train on until so much may be lost; see `Wait`."""
-        while not self._allowance.may(self._block_seconds if seconds is None else seconds, self.best != self._plan.own):
-            yield StepWanted(self.best)
+    def _after_harm(self, settings: Settings, harm: str) -> Steps[None]:
+        """Go on without settings that have harmed the training; nothing that rounds is tried again."""
+        was_in_use = self.rounds(self.best)
+        self._tell(Tried(settings, self._search.base, None, became="given up" if was_in_use else "left", harm=harm))
+        self._search.round_no_more(harm)
+        if was_in_use:
+            self._stop_watching()
+        yield from self._search_and_watch()
 
-    @property
-    def _block_seconds(self) -> float:
-        """What a block loses under settings that are too slow."""
-        usual = self._allowance.usual_seconds
-        return (TOO_SLOW - 1) * max(BLOCK_SECONDS, (BLOCK_STEPS + SETTLING_STEPS) * usual)
+    def _is_disappointed(self, wanted: StepWanted) -> bool:
+        return self._is_usual(wanted) and self.best != self._search.base and self._allowance.is_disappointed
 
-    def _rounding_of(self, settings: Settings) -> Steps[RoundingEvidence]:
-        """Return whether settings that round keep the training what it is, by updates beside its own."""
-        found = None
-        while found is None:
-            found = (yield StepWanted(self._base, settings)).beside
-        if isinstance(found, str):
-            self._why_not_beside = found
-            return RoundingEvidence("open", found, 0, 0, 0)
-        return judge_updates(found)
+    def _is_slower_in_turns(self) -> Steps[bool]:
+        """Return whether steps in use take longer than others do now: the machine may have become slow, not these.
 
-    @property
-    def _base(self) -> Settings:
-        """The user's own settings, but for what could not be taken back."""
-        lasting = self._plan.lasting
-        return {name: self.best[name] if name in lasting else value for name, value in self._plan.own.items()}
+        All their steps count, because blocks of a few may miss what is rare.
+        """
+        turns: list[Pair] = []
+        for _ in range(CONFIRMING_PAIRS):
+            steps = pair_of_blocks(self.best, self._search.base, self._chance)
+            wanted = next(steps)
+            while True:
+                made = self._counted(wanted, (yield wanted))
+                try:
+                    wanted = steps.send(made)
+                except StopIteration as end:
+                    turns += end.value.turns
+                    break
+        return self._allowance.usual_seconds >= statistics.fmean(own for _, own in turns)
 
-    @property
-    def _rule(self) -> SpeedRule:
-        """When settings are worth having. All comparisons that there may be share the error."""
-        most = len(self._plan.guesses) + sum(map(len, self._plan.space.open.values()))
-        return SpeedRule((1 - CONFIDENCE) / max(1, most), 1 + NOISE_THRESHOLD, MAX_PAIRS)
+    def _after_disappointment(self) -> Steps[None]:
+        """Go on without settings whose steps take longer in the mean than those before them."""
+        self._tell(Tried(self.best, self._search.base, None, became="given up"))
+        self._stop_watching()
+        yield from self._search_and_watch()

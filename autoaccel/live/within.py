@@ -12,11 +12,9 @@ from autoaccel.records.messages import TuneLive, WorkerSpec
 from autoaccel.records.workload import Script
 from autoaccel.runs.history import training_key
 from autoaccel.runs.run_names import next_run_path
+from autoaccel.runtime.hosting import is_hosted
 from autoaccel.space.search_space import check_wishes
 from autoaccel.text import one_line, say
-
-_RUN_BY_US = ("autoaccel.runtime.script.entry", "autoaccel.runtime.worker")
-"""Modules of processes in which autoaccel runs the program already, with settings of its own."""
 
 
 class Live:
@@ -34,7 +32,7 @@ def tuned(space: str, output: Path | None, with_history: bool) -> Iterator[Live]
         BadRequestError: If there is no such search space.
     """
     found = Live()
-    if any(name in sys.modules for name in _RUN_BY_US):
+    if is_hosted():
         found.summary = "it was not tuned here: autoaccel runs this program already"
         yield found
         return

@@ -191,6 +191,9 @@ class TuneOptions:
         Option("which way its metric is better", unset="minimize, for its training loss", of_scripts=True),
     ] = None
 
+    no_history: Annotated[
+        bool, Option("begin without what `autoaccel run` has found of the same training while it trained")
+    ] = False
     in_place: Annotated[
         bool, Option("let trials work on your own files; what they write stays there", of_scripts=True)
     ] = False

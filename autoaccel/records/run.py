@@ -32,6 +32,7 @@ class RunRecord(Record, frozen=True):
     diagnosis: Diagnosis | None  # None where no profile was taken
     space: SearchSpace
     demand: Demand | None = None  # from the profile, or from the baseline where there is none
+    remembered: Settings = {}  # that a run of the same training has found while it trained, as far as searched
 
 
 def read_run_record(path: Path) -> RunRecord:

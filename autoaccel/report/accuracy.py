@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 
 from autoaccel.records.accuracy import Accuracy, exact_numbers
 from autoaccel.records.check import AccuracyCheck
@@ -42,16 +43,16 @@ def accuracy_words(accuracy: Accuracy, constraint: Constraint) -> str:
     if accuracy.evidence == "exact":
         return "none of the changed settings can alter a number"
     if accuracy.evidence == "redrawn":
-        return redrawn_words(accuracy)
+        return redrawn_words(accuracy.redrawn)
     if accuracy.rounding is not None:
         runs = f"; the runs alone do not decide it: {_bound_words(accuracy, constraint)}" if accuracy.repeats else ""
         return f"{one_line(rounding_words(accuracy.rounding))}{runs}"
     return _bound_words(accuracy, constraint)
 
 
-def redrawn_words(accuracy: Accuracy) -> str:
-    """Return which settings change nothing but the random numbers of samples, and what that is like."""
-    return f"{', '.join(accuracy.redrawn)}: other random numbers for your samples, as from another seed"
+def redrawn_words(names: Sequence[str]) -> str:
+    """Return what settings do that change nothing but the random numbers of samples, and what that is like."""
+    return f"{', '.join(names)}: other random numbers for your samples, as from another seed"
 
 
 def _bound_words(accuracy: Accuracy, constraint: Constraint) -> str:
@@ -75,7 +76,7 @@ def evidence_words(accuracy: Accuracy) -> str:
     if accuracy.evidence == "rounding":
         basis = f"{rounding_basis_words(accuracy.rounding)}; " if accuracy.rounding else ""
         runs = f"undecided {_runs_words(accuracy)}" if accuracy.repeats else "the planned run was not trained"
-        redrawn = f"; {redrawn_words(accuracy)}" if accuracy.redrawn else ""
+        redrawn = f"; {redrawn_words(accuracy.redrawn)}" if accuracy.redrawn else ""
         return f"judged by rounding: {basis}{runs}{redrawn}"
     more = "" if accuracy.evidence == "whole" else "; a larger --budget covers more of the run"
     return f"judged {_runs_words(accuracy)}{more}"

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from autoaccel.runtime.batches import parts_of
 from autoaccel.runtime.held import handle_in
-from autoaccel.runtime.loaders import context_name
+from autoaccel.runtime.loaders import context_name, given_indices
 from autoaccel.runtime.randomness import Apart, State, generator_read_in, generators_of, state_of
 from autoaccel.runtime.sparse import bytes_of_tensor
 
@@ -92,6 +92,22 @@ def look_at_samples(loader: DataLoader[Any]) -> LoadingFacts:
         return LoadingFacts(None, "", why_bound=why)
     mean_bytes = sum(map(bytes_of, samples)) / len(samples)
     return LoadingFacts(round(mean_bytes * len(dataset)), "")  # type: ignore[arg-type]  # it has a length
+
+
+def loads_same(loader: DataLoader[Any], indices: Any, batch: Any) -> bool:
+    """Return whether two workers load a batch, each once, as the training's own process has loaded it.
+
+    Args:
+        loader: Whose batch it is.
+        indices: As its sampler gave them.
+        batch: That was loaded.
+    """
+    arguments = {"num_workers": 2, "timeout": _WORKER_SECONDS, "generator": torch.Generator()}
+    try:
+        found = list(DataLoader.__iter__(given_indices(loader, [indices, indices], arguments)))
+    except Exception:  # whatever the user's code raises in a worker
+        return False
+    return all(_is_same(batch, one) for one in found)
 
 
 def _load_samples(dataset: Any) -> tuple[list[Any], list[int], bool]:

@@ -34,6 +34,17 @@ def with_arguments(loader: DataLoader[Any], arguments: Mapping[str, Any], datase
     return _twin(loader, {**arguments, "dataset": dataset})
 
 
+def given_indices(loader: DataLoader[Any], indices: Any, arguments: Mapping[str, Any]) -> DataLoader[Any]:
+    """Return a loader like this one that loads what somebody else says: batches of indices, or single ones.
+
+    Args:
+        loader: Loads batches of a dataset with indices.
+        indices: Take the place of its sampler.
+        arguments: Others of the loader's.
+    """
+    return _twin(loader, {**arguments, "sampler" if loader.batch_sampler is None else "batch_sampler": indices})
+
+
 def why_not_rebuildable(loader: DataLoader[Any]) -> str:
     """Return why no loader like this one can be made; empty if one can.
 

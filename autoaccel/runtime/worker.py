@@ -17,6 +17,7 @@ from typing import BinaryIO, NoReturn
 
 from autoaccel.records.base import Record, decode, encode
 from autoaccel.records.messages import WorkerSpec
+from autoaccel.runtime.hosting import host
 from autoaccel.runtime.streams import end_process, flush_streams
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -84,6 +85,7 @@ def work(serve: Callable[[WorkerSpec, Channel], Record | None]) -> NoReturn:
     """
     faulthandler.enable()  # a crash in native code prints the Python line it came from
     faulthandler.register(signal.SIGUSR1)  # the tuner asks where a hung process is
+    host()
     channel = Channel(int(sys.argv[1]))
     spec = decode(channel.read(), WorkerSpec)
     answer = serve(spec, channel)

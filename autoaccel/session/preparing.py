@@ -35,6 +35,7 @@ from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.session.first_look import first_look, look_wait_of
 from autoaccel.session.limits import UNTRACED_SECONDS, UNTRACED_SHARE, WORTH_TELLING
 from autoaccel.session.planning import Planner
+from autoaccel.session.remembering import remembered
 from autoaccel.session.setup import Setup
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 from autoaccel.space.narrow import close, narrow
@@ -95,6 +96,7 @@ def prepare(run: TuningRun, stack: ExitStack, address: StudyAddress | None = Non
     setup = replace(setup, diagnosis=diagnosis)
     setup = replace(setup, demand=_demand(setup, earlier))
     setup = replace(setup, space=_worth_searching(setup))
+    setup = replace(setup, remembered=earlier.remembered if earlier else remembered(setup))
     run.folder.save_record(setup.record)
     return setup
 

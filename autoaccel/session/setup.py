@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoaccel.bench.bench import Bench
@@ -48,6 +48,7 @@ class Setup:
     study: SearchStudy | None = None  # None: no other worker takes part
     diagnosis: Diagnosis | None = None  # None: no profile was taken
     demand: Demand | None = None  # what a process needs; None where that is not known
+    remembered: Settings = field(default_factory=dict)  # see `RunRecord`
 
     @property
     def facts(self) -> TrainingFacts:
@@ -106,6 +107,7 @@ class Setup:
             diagnosis=self.diagnosis,
             space=self.space,
             demand=self.demand,
+            remembered=self.remembered,
         )
 
 

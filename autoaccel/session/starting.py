@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autoaccel.records.progress import Note, StageStarted
 from autoaccel.runs.sharing import begin_study
 from autoaccel.search.economy import Economy
@@ -20,6 +22,9 @@ def start_search(setup: Setup) -> Search:
     if setup.facts.shapes_change and "compile.mode" in space.open:
         run.tell(Note("batches change their shapes, so code is compiled for any shape: compile.dynamic=on"))
     prior = expect(space, setup.context, baseline_settings, setup.findings)
+    remembered = space.settle({**baseline_settings, **space.fixed, **setup.remembered})
+    if setup.remembered and space.allows(remembered):
+        prior = replace(prior, candidates=[remembered, *(one for one in prior.candidates if one != remembered)])
     economy = Economy(
         trainings=options.trainings,
         planned_steps=setup.facts.planned_steps,

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import StepTaken, StepWanted
-from autoaccel.live.tuner import LivePlan, LiveTuner, Tried
+from autoaccel.live.searching import LivePlan, Tried
+from autoaccel.live.tuner import LiveTuner
 from autoaccel.records.rounding import UpdateError, UpdatesCompared
 from autoaccel.records.settings import Settings, changed
 from autoaccel.records.space import SearchSpace

@@ -33,19 +33,23 @@ def train(
     clip: float | None = None,
     steps: int = 12,
     parts: int = 1,
+    several: bool = False,
 ) -> tuple[list[float], Found | None]:
     """Return the losses of a training, the sum of its weights last, and what updates beside it say of settings."""
     torch.manual_seed(0)
     model = make()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    matrices = [one for one in model.parameters() if several and one.ndim > 1]
+    optimizers: list[torch.optim.Optimizer] = [torch.optim.SGD(matrices, lr=0.02, momentum=0.9)] if several else []
+    optimizers.append(torch.optim.AdamW((one for one in model.parameters() if not several or one.ndim == 1), lr=1e-3))
     switched = SwitchedSettings(own_settings(), "cpu")
     switched.equip_model(model)
-    switched.equip_optimizer(optimizer)
-    beside = Beside(switched, [optimizer], {**own_settings(), **settings}) if settings is not None else None
+    for optimizer in optimizers:
+        switched.equip_optimizer(optimizer)
+    beside = Beside(switched, optimizers, {**own_settings(), **settings}) if settings is not None else None
     found: Found | None = None
     losses = []
     for _ in range(steps):
-        optimizer.zero_grad()
+        model.zero_grad()
         for _ in range(parts):
             loss = functional.cross_entropy(model(torch.randn(16, 3, 8, 8)), torch.randint(10, (16,))) / parts
             if beside is not None and found is None:
@@ -53,9 +57,10 @@ def train(
             loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         if clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
-        if beside is not None and found is None:
-            beside.update_begins()
-        optimizer.step()
+        for optimizer in optimizers:
+            if beside is not None and found is None:
+                beside.update_begins(optimizer)
+            optimizer.step()
         if beside is not None and found is None:
             found = beside.step_ended()
         losses.append(loss.item())
@@ -81,6 +86,26 @@ def test_what_only_rounds_is_told_so_and_the_training_is_as_it_was(settings: Set
     assert evidence.verdict == "holds", evidence
     assert evidence.error_share < 1e-6
     assert evidence.repeat_share < 1e-6
+
+
+def test_several_optimizers_of_a_step_make_their_updates_side_by_side() -> None:
+    settings: Settings = {"layout.channels_last": True, "optimizer.fused": True, "threads.intra_op": 1}
+    plain, _ = train(None, several=True)
+    losses, found = train(settings, several=True)
+    assert losses == plain
+    assert isinstance(found, UpdatesCompared), found
+    evidence = judge_updates(found)
+    assert evidence.verdict == "holds", evidence
+    assert evidence.error_share < 1e-6
+    assert any(one.name.endswith("(momentum_buffer)") for one in found.errors)
+    assert any(one.name.endswith("(exp_avg)") for one in found.errors)
+
+
+def test_an_optimizer_that_makes_several_updates_in_a_step_is_left_alone() -> None:
+    one = torch.optim.SGD([nn.Parameter(torch.zeros(1))])
+    assert Beside(SwitchedSettings(own_settings(), "cpu"), [one, one], own_settings()).step_ended() == (
+        "an optimizer makes several updates in a step"
+    )
 
 
 def test_gradients_that_are_accumulated_are_summed() -> None:

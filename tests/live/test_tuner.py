@@ -9,7 +9,8 @@ import pytest
 
 from autoaccel.live.allowance import START_SECONDS, Allowance
 from autoaccel.live.blocks import StepTaken, StepWanted
-from autoaccel.live.tuner import LivePlan, LiveTuner, Tried
+from autoaccel.live.searching import LivePlan, Tried
+from autoaccel.live.tuner import LiveTuner
 from autoaccel.records.rounding import UpdateError, UpdatesCompared
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace

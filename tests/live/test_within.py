@@ -21,6 +21,9 @@ with autoaccel.live(space="space.toml") as live:
     + LOOP.replace("\n    ", "\n        ")
     + """
 print(live.summary)
+with autoaccel.live(space="space.toml") as again:
+    pass
+print(again.summary)
 print(sorted(vars(model).items()) == sorted(before.items()), torch.nn.Module.__call__.__qualname__)
 print(sys.modules['torch.optim.optimizer']._global_optimizer_pre_hooks, torch.Tensor.backward.__qualname__)
 """
@@ -39,7 +42,8 @@ def test_a_loop_of_ones_own_is_tuned_and_then_left_as_it_was(tmp_path: Path) -> 
     folder = folder_in(tmp_path)
     done = outputs(folder, "train.py", "500")
     assert done.returncode == 0, done.stderr
-    _, summary, model, hooks = done.stdout.splitlines()
+    _, summary, again, model, hooks = done.stdout.splitlines()
+    assert again == "it was not tuned: it made too few steps"
     assert "x as fast as under your own settings" in summary
     assert model == "True Module._wrapped_call_impl"
     assert hooks == "OrderedDict() Tensor.backward"

@@ -32,6 +32,7 @@ from autoaccel.runs.tuning_run import TuningRun
 from autoaccel.search.instruments import QuickLook, Reading
 from autoaccel.session.planning import Planner
 from autoaccel.session.proof_loop import search_and_prove
+from autoaccel.session.remembering import remembered
 from autoaccel.session.setup import SearchResult, Setup
 from autoaccel.space.knobs import KnobContext
 from autoaccel.statistics.turn_plan import TurnPlan, plan_turns
@@ -216,6 +217,7 @@ def tune(
     trainings: int = 1000,
     search_seconds: float | None = None,
     trials: int | None = None,
+    with_history: bool = False,
 ) -> Tuned:
     """Return what a run comes to: planned, searched and proven on this bench.
 
@@ -227,6 +229,7 @@ def tune(
         trainings: How often the training is run.
         search_seconds: That the search may spend until something is proven; None: what the plan says.
         trials: That the run makes at most; None: as many as pay.
+        with_history: Whether it begins with what is remembered of the training.
     """
     events: list[Event] = []
     kept: list[Settings] = []
@@ -248,6 +251,8 @@ def tune(
         run.stages.follow(replace(plan, seconds={**plan.seconds, "profile": 0.0, "search": search_seconds}))
     profile = Profile(STEP_SECONDS, None, {}, (), {}, 0, 0, 0)
     setup = Setup(run, machine, bench, space, diagnosis=Diagnosis(FINDINGS, profile))
+    if with_history:
+        setup = replace(setup, remembered=remembered(setup))
     result = search_and_prove(setup)
     assert result is not None  # no other worker takes part
     return Tuned(result, run.folder.load_contenders(), events, kept)

@@ -16,6 +16,7 @@ from autoaccel.space.knobs import is_on
 class Workers(Effect):
     """Processes that prepare batches."""
 
+    switches = True  # from the next batch on; see `autoaccel.runtime.script.feeding`
     most = 0
 
     def loader_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -49,6 +50,7 @@ class _OfWorkers(Effect):
 class Prefetch(_OfWorkers):
     """Batches that each worker prepares ahead."""
 
+    switches = True
     argument = "prefetch_factor"
 
 

@@ -35,8 +35,9 @@ from autoaccel.runtime.updates import change
 POINTS, BATCHES = 3, 3
 """As where two processes are compared: the median of points leaves out one that is not like the others."""
 
+Optimizers = Sequence[torch.optim.Optimizer]
 Gradients = list[torch.Tensor | None]
-"""One for each parameter of an optimizer, in its order."""
+"""One for each parameter of all optimizers, in their order."""
 
 
 class CannotCompareError(Exception):
@@ -62,23 +63,21 @@ class Beside:
     Whatever goes wrong in that is none of the script's business; `step_ended` says it.
     """
 
-    def __init__(
-        self, switched: SwitchedSettings, optimizers: Sequence[torch.optim.Optimizer], settings: Settings
-    ) -> None:
+    def __init__(self, switched: SwitchedSettings, optimizers: Optimizers, settings: Settings) -> None:
         """Begin before a step.
 
         Args:
             switched: The script's settings, which hold meanwhile.
-            optimizers: That make its updates.
+            optimizers: That make its updates, in their order; one that makes several stands there as often.
             settings: To be judged.
         """
         self._switched = switched
-        self._optimizer = optimizers[0]
+        self._optimizers = optimizers
         self._settings = settings
         self._why_not = ""
         self._calls: list[Call] = []
         self._computed: tuple[Gradients, Gradients] | None = None
-        self._got: Gradients = []
+        self._got: dict[int, Gradients] = {}  # by the place of an optimizer
         self._point: _Point | None = None
         self._errors: list[UpdateError] = []
         self._losses: list[float] = []
@@ -86,8 +85,8 @@ class Beside:
         self._points = 0
         self._draws = False
         self._finite = True
-        if len(optimizers) != 1:
-            self._why_not = "several optimizers make a step"
+        if len(set(map(id, optimizers))) != len(optimizers):
+            self._why_not = "an optimizer makes several updates in a step"
         elif torch.distributed.is_available() and torch.distributed.is_initialized():
             self._why_not = "several processes train together"
         else:
@@ -163,15 +162,18 @@ class Beside:
             used = [(one, gradient) for one, gradient in zip(found, corrected, strict=True) if gradient is not None]
             names = {id(one): name for name, one in call.equipped.module.named_parameters()}
             of_copy = dict(module.named_parameters())
-            inputs = [of_copy[names[id(one)]] if id(one) in names else None for one in _parameters(self._optimizer)]
+            inputs = [of_copy[names[id(one)]] if id(one) in names else None for one in _parameters(self._optimizers)]
             asked = [one for one in inputs if one is not None and one.requires_grad]
             grads = torch.autograd.grad([one for one, _ in used], asked, [one for _, one in used], allow_unused=True)
         of_input = {id(one): grad for one, grad in zip(asked, grads, strict=True)}
         return [None if one is None else of_input.get(id(one)) for one in inputs]
 
-    def update_begins(self) -> None:
+    def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
         """Keep the gradients that the script's own update is made of."""
-        self._got = [None if one.grad is None else one.grad.detach().clone() for one in _parameters(self._optimizer)]
+        for place, one in enumerate(self._optimizers):
+            if one is optimizer:
+                grads = (parameter.grad for parameter in _parameters([one]))
+                self._got[place] = [None if grad is None else grad.detach().clone() for grad in grads]
 
     def step_ended(self) -> UpdatesCompared | str | None:
         """Make updates of the step's gradients; return what all say once there are enough, or why they cannot."""
@@ -188,13 +190,14 @@ class Beside:
         if computed is None:
             raise CannotCompareError("a step computes its gradients otherwise than by backward()")
         if self._point is None:
-            self._point = _Point(self._optimizer)
+            self._point = _Point(self._optimizers)
         self._losses.append(self._loss)
         self._loss = 0.0
         own, others = computed
-        scale = _scale(self._got, own)
+        got = [one for place in sorted(self._got) for one in self._got[place]]
+        scale = _scale(got, own)
         with self._switched.beside(self._settings) as applied:
-            self._point.add(self._got, _times(own, scale), _times(others, scale), applied)
+            self._point.add(got, _times(own, scale), _times(others, scale), applied)
         if self._point.batches < BATCHES:
             return None
         self._points += 1
@@ -220,15 +223,16 @@ class Beside:
 
 
 class _Point:
-    """Updates of some batches, all made from one state of an optimizer and of what it updates."""
+    """Updates of some batches, all made from one state of the optimizers and of what they update."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self._own, self._other = _copied(optimizer), _copied(optimizer)
-        self._states = TrainedState([], [self._own]), TrainedState([], [self._other])
+    def __init__(self, optimizers: Optimizers) -> None:
+        self._own: Optimizers = _copied(list(optimizers))
+        self._others: Optimizers = _copied(list(optimizers))
+        self._states = TrainedState([], self._own), TrainedState([], self._others)
         self._start = self._states[0].copy()
         self._is_equipped = False
         self._made: list[Values] = []
-        self._others: list[Values] = []
+        self._made_by_others: list[Values] = []
         self._gradients: list[Values] = []
         self._again: Values = {}
 
@@ -238,27 +242,29 @@ class _Point:
 
     def add(self, got: Gradients, own: Gradients, others: Gradients, applied: Any) -> None:
         if not self._is_equipped:
-            applied.optimizer(self._other)
+            for optimizer in self._others:
+                applied.optimizer(optimizer)
             self._is_equipped = True
         state = self._states[0]
         self._again = self._update(0, own)
         self._made.append(self._update(0, got))
         self._gradients.append(state.gradients(list(state.parameters)))
-        self._others.append(self._update(1, others))
+        self._made_by_others.append(self._update(1, others))
 
     def _update(self, which: int, gradients: Gradients) -> Values:
-        state, optimizer = self._states[which], (self._own, self._other)[which]
+        state, optimizers = self._states[which], (self._own, self._others)[which]
         state.restore(self._start)
-        for parameter, gradient in zip(_parameters(optimizer), gradients, strict=True):
+        for parameter, gradient in zip(_parameters(optimizers), gradients, strict=True):
             parameter.grad = None if gradient is None else gradient.clone()
         before = state.values()
-        optimizer.step()
+        for optimizer in optimizers:
+            optimizer.step()
         return change(before, state.values())
 
     def errors(self, point: int) -> list[UpdateError]:
         state = self._states[0]
         kinds = state.kinds()
-        names = [name for name in self._made[0] if name in kinds and name in self._others[0]]
+        names = [name for name in self._made[0] if name in kinds and name in self._made_by_others[0]]
         kept = {
             "updates": {name: torch.stack([one[name] for one in self._made]) for name in names},
             "again": self._again,
@@ -267,7 +273,7 @@ class _Point:
             "kinds": kinds,
             "squares": sorted(state.squares()),
         }
-        others = {name: torch.stack([one[name] for one in self._others]) for name in names}
+        others = {name: torch.stack([one[name] for one in self._made_by_others]) for name in names}
         found = (error_of(name, point, kept, others[name]) for name in names)
         return [one for one in found if one is not None]
 
@@ -279,8 +285,8 @@ def _copied(thing: Any) -> Any:
         raise CannotCompareError(f"{type(thing).__name__} cannot be copied") from error
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    return [one for group in optimizer.param_groups for one in group["params"]]
+def _parameters(optimizers: Optimizers) -> list[torch.Tensor]:
+    return [one for optimizer in optimizers for group in optimizer.param_groups for one in group["params"]]
 
 
 def _corrected(

@@ -1,7 +1,7 @@
 """Run a script as Python itself does: a real `__main__`, its own argv, sys.path and tracebacks.
 
-Imports nothing but the standard library: a script may set OMP_NUM_THREADS before it imports torch, and whoever imports
-torch first decides what that does.
+Imports nothing but the standard library, and what imports nothing: a script may set OMP_NUM_THREADS before it imports
+torch, and whoever imports torch first decides what that does.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
+
+from autoaccel.runtime.hosting import host
 
 _HOME = str(Path(__file__).parents[2]) + os.sep
 _OURS = (_HOME, "<frozen importlib", "<frozen runpy", "<string>")
@@ -39,6 +41,7 @@ def enter(folder: str, program: str, arguments: tuple[str, ...]) -> None:
         program: Its sys.argv[0].
         arguments: Its sys.argv[1:].
     """
+    host()
     sys.argv = [program, *arguments]
     sys.path.insert(0, folder)
     for name in [name for name in sys.modules if "." not in name]:

@@ -1,4 +1,4 @@
-"""The steps of a script that trains on: looked at until they repeat, then told of one by one, for as long as wanted."""
+"""The steps of a script that trains on, told of one by one for as long as that is wanted."""
 
 from __future__ import annotations
 
@@ -18,45 +18,6 @@ from autoaccel.runtime.script.observe import Observer
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
 from autoaccel.runtime.trained_state import TrainedState, is_plain
-
-
-class LookingOn(Observer):
-    """Looks at a script's first steps; it goes on as if nobody did."""
-
-    def __init__(
-        self, seen: Callable[[TrainingFacts, LookingOn], None], failed: Callable[[BaseException], None]
-    ) -> None:
-        """Begin to look.
-
-        Args:
-            seen: Called once, with what was seen, before the gradients of a later step are computed.
-            failed: Called with an error of ours.
-        """
-        super().__init__(self._is_known, is_thrown_away=False)
-        self._tell_seen = seen
-        self._facts: TrainingFacts | None = None
-        self.attach(failed)
-
-    def _is_known(self, facts: TrainingFacts) -> None:
-        self._facts = facts
-
-    def update_begins(self, optimizer: torch.optim.Optimizer) -> None:
-        """Look at it, unless all is known."""
-        if self._facts is None:
-            super().update_begins(optimizer)
-
-    def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
-        """Look at what has happened since the last one, unless all is known."""
-        if self._facts is None:
-            super().update_ended(optimizer)
-
-    def backward_begins(self, loss: torch.Tensor) -> None:
-        """Leave the script alone once all is known; not within an update, whose hooks are being gone through."""
-        if self._facts is None:
-            super().backward_begins(loss)
-            return
-        self.detach()
-        self._tell_seen(self._facts, self)
 
 
 class FollowedSteps(Boundary):
@@ -90,6 +51,7 @@ class FollowedSteps(Boundary):
             switched.equip_optimizer(optimizer)
         self._models = Models(switched, paced, self)
         self._optimizers = observed.optimizers
+        self._updating = [observed.optimizers[number] for number in facts.script.cycle]
         self._beside: Beside | None = None
         self._is_beside = False  # whether updates are made that are none of the script's
         self._wants_end = False
@@ -110,7 +72,7 @@ class FollowedSteps(Boundary):
         if self._wants_end or self._is_beside:
             return
         if self._beside is not None:
-            self._beside.update_begins()
+            self._beside.update_begins(optimizer)
         try:
             super().update_begins(optimizer)
         except TrainingOverError:
@@ -144,7 +106,7 @@ class FollowedSteps(Boundary):
         if settings is None:
             self._beside = None
         elif self._beside is None:
-            self._beside = Beside(self._switched, self._optimizers, settings)
+            self._beside = Beside(self._switched, self._updating, settings)
 
     def beside(self) -> UpdatesCompared | str | None:
         """Return what updates beside say, once there are enough of them, or why they cannot be computed."""
