@@ -68,6 +68,7 @@ class Block(NamedTuple):
 
     seconds: list[float]  # of those that count
     steps: int  # that were made
+    together: int = 1  # steps whose batches come at about the same time, as from so many workers
 
     @property
     def mean(self) -> float:
@@ -132,14 +133,15 @@ def pair_of_blocks(own: Settings, other: Settings, chance: random.Random, own_fi
 
 def turns_of(one: Block, two: Block) -> list[Pair]:
     """Return the steps of two blocks as turns: a rare long step is in one of them, and is told from what is usual."""
-    count = min(TURNS, len(one.seconds), len(two.seconds))
-    return list(zip(_parts(one.seconds, count), _parts(two.seconds, count), strict=True))
+    count = max(1, min(TURNS, *(len(block.seconds) // block.together for block in (one, two))))
+    return list(zip(_parts(one, count), _parts(two, count), strict=True))
 
 
-def _parts(seconds: list[float], count: int) -> list[float]:
-    """Return the means of so many parts of nearly the same length."""
-    ends = [len(seconds) * number // count for number in range(count + 1)]
-    return [statistics.fmean(seconds[begin:end]) for begin, end in itertools.pairwise(ends)]
+def _parts(block: Block, count: int) -> list[float]:
+    """Return the means of so many parts of nearly the same length; steps whose batches come together stay together."""
+    groups = len(block.seconds) // block.together
+    ends = [block.together * (groups * number // count) for number in range(count)]
+    return [statistics.fmean(block.seconds[begin:end]) for begin, end in itertools.pairwise([*ends, None])]
 
 
 def compare_before_and_after(own: Settings, other: Settings, rule: SpeedRule, blocks: int) -> Steps[Compared]:
@@ -174,18 +176,20 @@ def _block(settings: Settings, expected: float = math.inf) -> Steps[Block]:
         settings: Of its steps.
         expected: Seconds of a step of the other.
     """
+    # Those of several workers are ready together: a step waits for the first of them, and hardly for the others.
+    together = max(1, int(settings.get("loader.workers", 0)))
     made = 0
     while made < SETTLING_STEPS:
         step = yield StepWanted(settings)
         made += 1
         if step.seconds is not None and step.seconds > max(BLOCK_SECONDS, HOPELESS * expected):
-            return Block([step.seconds], made)
+            return Block([step.seconds], made, together)
     counted: list[float] = []
-    while len(counted) < BLOCK_STEPS or sum(counted) < BLOCK_SECONDS:
+    while len(counted) < BLOCK_STEPS * together or sum(counted) < BLOCK_SECONDS or len(counted) % together:
         step = yield StepWanted(settings)
         made += 1
         if step.seconds is not None:
             counted.append(step.seconds)
-        if sum(counted) > max(BLOCK_SECONDS, BLOCK_STEPS * TOO_SLOW * expected):
+        if sum(counted) > max(BLOCK_SECONDS, BLOCK_STEPS * together * TOO_SLOW * expected):
             break
-    return Block(counted, made)
+    return Block(counted, made, together)
