@@ -24,7 +24,7 @@ from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.knobs import lasts
 from autoaccel.runtime.probing import probe_torch_beside
-from autoaccel.runtime.script.feeding import Feeds, Workers
+from autoaccel.runtime.script.feeding import Feeds, LoadedBy
 from autoaccel.runtime.script.following_steps import FollowedSteps
 from autoaccel.runtime.script.looking_on import LookedOn, LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
@@ -170,7 +170,7 @@ class LiveScript:
     def _switch(self, settings: Settings) -> None:
         """Train under these settings from the next step on; workers load from the next batch on."""
         self._switched.switch(settings)
-        self._feeds.load_by(Workers(int(settings["loader.workers"]), int(settings["loader.prefetch"])))
+        self._feeds.load_by(LoadedBy(int(settings["loader.workers"]), int(settings["loader.prefetch"])))
 
     def _harm(self) -> str:
         """Return what harm the last step shows, in words: settings that round are in use."""
@@ -249,11 +249,12 @@ class KeptState:
 
 def _demand(looked_on: LookedOn) -> Demand | None:
     """Return what a step needs, where this process loads its batches itself; None where that is not known."""
-    loading, script = looked_on.loading, looked_on.facts.script
-    if loading is None or script is None:
+    loading = looked_on.loading
+    if loading is None:
         return None
+    seen = looked_on.facts.seen.must_be_script("its steps are heard as those of a script.")
     return Demand(
-        step_seconds=max(0.0, script.step_seconds - loading.seconds),
+        step_seconds=max(0.0, seen.step_seconds - loading.seconds),
         peak_bytes=peak_bytes(),
         loading_seconds=loading.seconds,
         busy_seconds=loading.busy_seconds,

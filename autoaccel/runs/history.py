@@ -37,6 +37,7 @@ def entry_name(training: str, machine: Machine, torch: str) -> str:
 
 
 def _digest(parts: list[str]) -> str:
+    """Return a short text that differs where any of these do."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:10]
 
 

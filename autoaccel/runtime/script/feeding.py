@@ -1,6 +1,6 @@
 """Who loads what a script draws from its loader: the script's own process, or workers, from any batch on.
 
-The script's own iterator stays; it asks for indices as before. Workers are handed those that come next, and hand back
+The script's own iterator stays; it asks for indices as before. LoadedBy are handed those that come next, and hand back
 the batches in the same order. So whoever loads, the script is given the same batches, and the same random numbers are
 drawn in its process at the same moments.
 """
@@ -27,7 +27,7 @@ _TIMED = 64  # batches, the last ones, that say what loading takes
 _IDLE_BATCHES = 64  # after which workers end that nobody asks for: to start them anew takes a tenth of a second
 
 
-class Workers(NamedTuple):
+class LoadedBy(NamedTuple):
     """How batches are loaded."""
 
     processes: int = 0  # 0: the script's own loads them
@@ -41,7 +41,7 @@ class Loading(NamedTuple):
     busy_seconds: float  # of these not asleep
 
 
-class Drawn(NamedTuple):
+class LoadedHere(NamedTuple):
     """A batch that the script's own process has loaded."""
 
     loader: DataLoader[Any]
@@ -59,10 +59,10 @@ class Feeds:
         self.failed: Exception | None = None
         """Why workers load no more, if they have failed to; the script's own process has loaded what they should."""
         self._process = os.getpid()
-        self._wanted = Workers()
+        self._wanted = LoadedBy()
         self._begun: WeakKeyDictionary[Any, _Feed] = WeakKeyDictionary()  # by iterator
         self._fed: LoaderKey | None = None  # of the loader whose batches workers may load
-        self._tell_next: Callable[[Drawn], None] | None = None
+        self._tell_next: Callable[[LoadedHere], None] | None = None
         self._timed: dict[LoaderKey, collections.deque[Loading]] = {}
         kind: Any = torch_loaders._BaseDataLoaderIter
         alone: Any = torch_loaders._SingleProcessDataLoaderIter
@@ -91,7 +91,7 @@ class Feeds:
             return None
         return Loading(*(sum(each) / len(timed) for each in zip(*timed, strict=True)))
 
-    def tell_next(self, key: LoaderKey, tell: Callable[[Drawn], None]) -> None:
+    def tell_next(self, key: LoaderKey, tell: Callable[[LoadedHere], None]) -> None:
         """Tell of the next batch that this process loads for itself, before the script has it.
 
         Args:
@@ -100,7 +100,7 @@ class Feeds:
         """
         self._fed, self._tell_next = key, tell
 
-    def load_by(self, workers: Workers) -> None:
+    def load_by(self, workers: LoadedBy) -> None:
         """Let what follows be loaded so, of the loader that was told of."""
         self._wanted = workers
 
@@ -122,14 +122,14 @@ class Feeds:
             tell, self._tell_next = self._tell_next, None
             indices = feed.take_over(iterator)
             batch = self._time(feed.key, iterator)
-            tell(Drawn(feed.loader, indices.last, batch))
+            tell(LoadedHere(feed.loader, indices.last, batch))
             return batch
         if self._wanted.processes or feed.has_workers:
             return self._fed_by(feed, iterator)
         return self._own_next(iterator)
 
     def _fed_by(self, feed: _Feed, iterator: Any) -> Any:
-        wanted = self._wanted if self.failed is None else Workers()
+        wanted = self._wanted if self.failed is None else LoadedBy()
         try:
             given = feed.given(iterator, wanted)
         except Exception as error:
@@ -171,7 +171,7 @@ class _Feed:
         self._lent: _Lent | None = None
         self._workers: Any = None  # torch's iterator over what they load
         self._loads: DataLoader[Any] = loader  # the loader of that iterator
-        self._are = Workers()  # how many these are
+        self._are = LoadedBy()  # how many these are
         self._filling = 0  # batches until they load as fast as they are asked
         self._idle = 0  # batches that were loaded while they had nothing to do
 
@@ -186,7 +186,7 @@ class _Feed:
             self._indices = iterator._sampler_iter = _Indices(iterator._sampler_iter)
         return self._indices
 
-    def given(self, iterator: Any, wanted: Workers) -> _Given | None:
+    def given(self, iterator: Any, wanted: LoadedBy) -> _Given | None:
         """Return a batch of workers; None if the script's own process is to load the next one.
 
         Raises:
@@ -219,7 +219,7 @@ class _Feed:
             # At its beginning an epoch waits for its first batches under such settings, whenever it is trained.
             self._filling = 0 if is_first else wanted.processes * wanted.prefetch
 
-    def _lend(self, iterator: Any, indices: _Indices, wanted: Workers) -> bool:
+    def _lend(self, iterator: Any, indices: _Indices, wanted: LoadedBy) -> bool:
         """Hand workers the indices that come next; return whether there are any."""
         if wanted != self._are:
             self.close()
@@ -236,7 +236,7 @@ class _Feed:
         self._is_lent = bool(self._lent is not None and self._lent.out)
         return self._is_lent
 
-    def _start(self, iterator: Any, indices: _Indices, wanted: Workers) -> None:
+    def _start(self, iterator: Any, indices: _Indices, wanted: LoadedBy) -> None:
         # Seeded by the number that the script's own iterator has drawn for workers, if it had any.
         generator = torch.Generator().manual_seed(iterator._base_seed)
         self._lent = _Lent(indices)
@@ -263,7 +263,7 @@ class _Feed:
     def close(self) -> None:
         """End the workers, which have nothing left to load."""
         workers, self._workers, self._lent = self._workers, None, None
-        self._are, self._is_lent = Workers(), False
+        self._are, self._is_lent = LoadedBy(), False
         if workers is not None:
             workers._shutdown_workers()
 

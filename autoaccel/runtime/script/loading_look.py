@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 from autoaccel.runtime.datasets import LoadingFacts, loads_same, look_at_samples
 from autoaccel.runtime.loaders import context_name
 from autoaccel.runtime.script.changing import SampleSources
-from autoaccel.runtime.script.feeding import Drawn
+from autoaccel.runtime.script.feeding import LoadedHere
 
 _MAX_SECONDS = 10.0  # looking takes two of them, and workers must be started
 
@@ -37,7 +37,7 @@ def why_not_apart(loader: DataLoader[Any]) -> str:
 class LoadingLook:
     """Looks at how samples are loaded, while the training goes on."""
 
-    def __init__(self, drawn: Drawn, sources: Sequence[SampleSources], trained: Collection[int]) -> None:
+    def __init__(self, drawn: LoadedHere, sources: Sequence[SampleSources], trained: Collection[int]) -> None:
         """Begin to look.
 
         Args:
@@ -99,7 +99,7 @@ def _look_apart(writes: int, look: Callable[[], LoadingFacts]) -> NoReturn:
         os._exit(0)
 
 
-def _look(drawn: Drawn, sources: Sequence[SampleSources], trained: Collection[int]) -> LoadingFacts:
+def _look(drawn: LoadedHere, sources: Sequence[SampleSources], trained: Collection[int]) -> LoadingFacts:
     if bound := next(filter(None, (one.ended(trained) for one in sources)), ""):
         return LoadingFacts(None, "", why_bound=bound)
     found = look_at_samples(drawn.loader)

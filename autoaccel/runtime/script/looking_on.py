@@ -12,7 +12,7 @@ import torch
 from autoaccel.records.script import SeenLoader
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.datasets import LoadingFacts
-from autoaccel.runtime.script.feeding import Drawn, Feeds, Loading
+from autoaccel.runtime.script.feeding import Feeds, LoadedHere, Loading
 from autoaccel.runtime.script.loading_look import LoadingLook, why_not_apart
 from autoaccel.runtime.script.observe import Observer
 
@@ -71,14 +71,14 @@ class LookingOn(Observer):
             return "its batches do not come from an iterator of torch's own"
         batches = max(1, round((facts.batch_size or 0) / (loader.key.batch_size or 1)))
         self._loading = Loading(*(batches * each for each in loading))
-        step_seconds = facts.script.step_seconds if facts.script is not None else 0.0
+        step_seconds = facts.seen.must_be_script("its steps are heard as those of a script.").step_seconds
         if self._loading.seconds < _NEGLIGIBLE * step_seconds:
             return f"loading takes {self._loading.seconds / step_seconds:.1%} of a step"
         self._waits = _PATIENCE_STEPS
         self._feeds.tell_next(loader.key, self._batch_loaded)
         return "no batch was loaded any more that could be looked at"
 
-    def _batch_loaded(self, drawn: Drawn) -> None:
+    def _batch_loaded(self, drawn: LoadedHere) -> None:
         self._waits = 0
         if self._facts is None:
             return

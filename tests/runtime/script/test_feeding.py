@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, WeightedRandomSampler
 
-from autoaccel.runtime.script.feeding import Drawn, Feeds, Workers
+from autoaccel.runtime.script.feeding import Feeds, LoadedBy, LoadedHere
 from autoaccel.runtime.script.numbering import key_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked")
@@ -78,32 +78,32 @@ MADE: dict[str, Callable[[], DataLoader[Any]]] = {
 def test_batches_and_random_numbers_are_those_of_one_process(made: Callable[[], DataLoader[Any]], feeds: Feeds) -> None:
     plain = draw(made(), 4)
     loader, chance = made(), random.Random(0)
-    told: list[Drawn] = []
+    told: list[LoadedHere] = []
 
     def switch(batch: int) -> None:
         if batch == 2:
             feeds.tell_next(key_of(loader), told.append)
         elif batch > 3 and chance.random() < 0.2:
-            feeds.load_by(chance.choice((Workers(), Workers(1), Workers(2), Workers(2, 3))))
+            feeds.load_by(chance.choice((LoadedBy(), LoadedBy(1), LoadedBy(2), LoadedBy(2, 3))))
 
     assert draw(loader, 4, switch) == plain
     assert [torch.as_tensor(told[0].indices).tolist()] == [plain[2][0]]
     assert feeds.failed is None
 
 
-def loaders_of(loader: DataLoader[Any], feeds: Feeds, workers: Workers, batches: int) -> list[tuple[int, bool]]:
+def loaders_of(loader: DataLoader[Any], feeds: Feeds, workers: LoadedBy, batches: int) -> list[tuple[int, bool]]:
     """Return which process loaded each batch, and whether that was settled; from the third on workers may."""
     found: list[tuple[int, bool]] = []
     feeds.tell_next(key_of(loader), lambda drawn: None)
     for number, batch in enumerate(loader):
         found.append((int(batch[0, 1]), not feeds.unsettled))
         feeds.unsettled = False
-        feeds.load_by(workers if 2 <= number < 2 + batches else Workers())
+        feeds.load_by(workers if 2 <= number < 2 + batches else LoadedBy())
     return found
 
 
 def test_workers_load_what_comes_next_and_give_it_back(feeds: Feeds) -> None:
-    found = loaders_of(DataLoader(Numbers(), 2), feeds, Workers(2), 12)
+    found = loaders_of(DataLoader(Numbers(), 2), feeds, LoadedBy(2), 12)
     here = [process == os.getpid() for process, _ in found]
     # Four batches are ready when the script's own process is asked to load again.
     assert here == [True] * 3 + [False] * 16 + [True] * 12
@@ -119,7 +119,7 @@ def test_workers_that_nobody_asks_end(feeds: Feeds) -> None:
     seen = []
     kept = iter(loader)
     next(kept)
-    feeds.load_by(Workers(2))
+    feeds.load_by(LoadedBy(2))
     next(kept)
     seen.append(len(torch.multiprocessing.active_children()) - before)
     feeds.end()
@@ -135,7 +135,7 @@ def test_a_sample_that_cannot_be_loaded_fails_in_the_scripts_own_process(feeds: 
     def switch(batch: int) -> None:
         if batch == 1:
             feeds.tell_next(key_of(loader), lambda drawn: None)
-        feeds.load_by(Workers(2) if batch > 2 else Workers())
+        feeds.load_by(LoadedBy(2) if batch > 2 else LoadedBy())
 
     assert draw(loader, 2, switch) == plain
     assert "ValueError: sample 30 is broken" in plain
@@ -154,7 +154,7 @@ def test_a_sampler_that_fails_does_so_when_the_script_has_come_to_it(feeds: Feed
     def switch(batch: int) -> None:
         if batch == 1:
             feeds.tell_next(key_of(loader), lambda drawn: None)
-        feeds.load_by(Workers(2) if batch > 2 else Workers())
+        feeds.load_by(LoadedBy(2) if batch > 2 else LoadedBy())
 
     assert draw(loader, 2, switch) == plain
     assert sum(isinstance(one, str) for one in plain) == 2
@@ -167,7 +167,7 @@ def test_a_worker_that_is_killed_costs_no_batch(feeds: Feeds) -> None:
     found = []
     for number, batch in enumerate(loader):
         found += batch[:, 0].tolist()
-        feeds.load_by(Workers(2) if number else Workers())
+        feeds.load_by(LoadedBy(2) if number else LoadedBy())
         if number == 6:
             os.kill(int(batch[0, 1]), signal.SIGKILL)
     assert found == list(range(61))
@@ -176,7 +176,7 @@ def test_a_worker_that_is_killed_costs_no_batch(feeds: Feeds) -> None:
 
 def test_loaders_that_do_not_feed_the_training_are_left_alone(feeds: Feeds) -> None:
     feeds.tell_next(key_of(DataLoader(Numbers(), 4)), lambda drawn: None)
-    feeds.load_by(Workers(2))
+    feeds.load_by(LoadedBy(2))
     assert {int(batch[0, 1]) for batch in DataLoader(Numbers(), 5)} == {os.getpid()}
 
 
