@@ -83,6 +83,7 @@ class PairMade(NamedTuple):
     steps: int  # under the second
     lost: float  # seconds, by these
     times_slower: float  # the second than the first
+    last: int  # which came last: 0 or 1
 
 
 class Compared(NamedTuple):
@@ -108,11 +109,13 @@ def compare_in_blocks(
     """
     pairs: list[list[Pair]] = []
     steps, lost = 0, None
+    first: int | None = 0  # what own steps take says when others are hopeless
     while len(pairs) < rule.max_pairs:
         yield from wait(lost)
-        # What own steps take says when others are hopeless.
-        made = yield from pair_of_blocks(own, other, chance, own_first=not pairs)
+        made = yield from pair_of_blocks(own, other, chance, first)
         pairs.append(made.turns)
+        # Until workers have batches ready, steps do not count: so what came last goes on.
+        first = made.last if _differ_in_workers(own, other) else None
         steps += made.steps
         lost = made.lost
         if (decided := rule.decide(pairs)) is not None:
@@ -122,13 +125,26 @@ def compare_in_blocks(
     return Compared(False, rule.compare(pairs), steps)
 
 
-def pair_of_blocks(own: Settings, other: Settings, chance: random.Random, own_first: bool = False) -> Steps[PairMade]:
-    """Make a block under each of two settings, in random order unless one is to be first; see `compare_in_blocks`."""
+def _differ_in_workers(one: Settings, other: Settings) -> bool:
+    return any(one.get(name) != other.get(name) for name in ("loader.workers", "loader.prefetch"))
+
+
+def pair_of_blocks(own: Settings, other: Settings, chance: random.Random, first: int | None = None) -> Steps[PairMade]:
+    """Make a block under each of two settings; see `compare_in_blocks`.
+
+    Args:
+        own: The first of them.
+        other: The second.
+        chance: Decides which comes first,
+        first: unless it is to be this one: 0 or 1.
+    """
     blocks: dict[int, Block] = {}
-    for side in (0, 1) if own_first else chance.sample((0, 1), 2):
+    order = chance.sample((0, 1), 2) if first is None else [first, 1 - first]
+    for side in order:
         blocks[side] = yield from _block((own, other)[side], blocks[0].mean if side and blocks else math.inf)
     one, two = blocks[0], blocks[1]
-    return PairMade(turns_of(one, two), two.steps, (two.mean - one.mean) * two.steps, two.mean / one.mean)
+    lost = (two.mean - one.mean) * two.steps
+    return PairMade(turns_of(one, two), two.steps, lost, two.mean / one.mean, order[1])
 
 
 def turns_of(one: Block, two: Block) -> list[Pair]:
