@@ -129,7 +129,12 @@ BENCHMARKS = (
     Benchmark(
         "replays", "studies.replays",
         "what a training that is tuned while it runs keeps, and what that costs: simulated steps",
-        {"replays": 18}, 15,
+        {"replays": 22}, 15,
+    ),
+    Benchmark(
+        "first-runs", "studies.first_runs.measure",
+        "what the first run of an unseen training takes that is tuned while it trains, beside plain Python",
+        {"first_runs": 15}, 400, needs=_TRAININGS, extra="unseen", ends_in_time=True,
     ),
     Benchmark(
         "independence", "studies.independence",

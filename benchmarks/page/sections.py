@@ -11,6 +11,7 @@ from benchmarks.page import advice, claims, levers, runs, searches
 from benchmarks.page import ranks as several
 from benchmarks.page.budgets import budgets
 from benchmarks.page.evidence import evidence
+from benchmarks.page.first_runs import first_runs
 from benchmarks.page.gpu import on_gpu
 from benchmarks.page.packages import packages
 from benchmarks.page.rounding import rounding
@@ -59,6 +60,7 @@ SECTIONS = {
         command="make benchmark NAME=live ARGS=--rescore",
     ),
     "unseen": Section("Trainings never seen before, ten minutes each", unseen, False),
+    "first_runs": Section("First runs, tuned while they train", first_runs),
     "evidence": Section("Metrics that are hard to judge", evidence),
     "budgets": Section("Less than ten minutes", budgets),
     "scripts": Section("Scripts as they are", scripts),

@@ -33,6 +33,7 @@ CODE = ("autoaccel/live", "autoaccel/statistics", "benchmarks/studies/replays.py
 NULLS, OTHERS = 2_000, 400  # trainings of a case in which nothing helps, and of another
 STEP = 0.05  # seconds
 STEPS = 6_000  # five minutes
+LONG_STEP, LONG_STEPS = 1.0, 1_200  # the same of other trainings, of twenty
 OWN: Settings = {"layout.channels_last": False, "optimizer.fused": False, "threads.intra_op": 2,
                  "memory.keep_freed": False}  # fmt: skip
 SPACE = SearchSpace(
@@ -66,6 +67,12 @@ class Case(NamedTuple):
     stalls: int = 0  # of the settings that have factors, every n-th step takes 8 more times as long; 0: none
     slow_after: int = STEPS  # steps of the training, from where on these take twice as long
     sizes: Sequence[float] = ()  # of batches, in the mean 1; empty: all are alike
+    step: float = STEP  # seconds
+
+    @property
+    def steps(self) -> int:
+        """How many it makes."""
+        return STEPS if self.step == STEP else LONG_STEPS
 
     @property
     def helps(self) -> bool:
@@ -129,11 +136,15 @@ CASES: Mapping[str, Case] = {
     "nothing helps, a walk": Case(_walking),
     "nothing helps, a neighbour": Case(_with_neighbour),
     "nothing helps, padded batches": Case(sizes=_PADDED),
+    "nothing helps, steps of a second": Case(step=LONG_STEP),
+    "nothing helps, steps of a second, noise of 0.3": Case(_noisy, step=LONG_STEP),
+    "nothing helps, steps of a second, a neighbour": Case(_with_neighbour, step=LONG_STEP),
     "one of 1.25x": Case(factors=_ONE),
     "one of 1.25x, noise of 0.3": Case(_noisy, _ONE),
     "one of 1.25x, every 50th step is 11x": Case(_rare(50, 10.0), _ONE),
     "one of 1.25x, a neighbour": Case(_with_neighbour, _ONE),
     "one of 1.25x, padded batches": Case(factors=_ONE, sizes=_PADDED),
+    "one of 1.25x, steps of a second": Case(factors=_ONE, step=LONG_STEP),
     "three of 2.1x together": Case(factors=_ALL),
     "one of 1.25x that stalls every 20th step": Case(factors=_ONE, stalls=20),
     "one of 1.25x that becomes slow": Case(factors=_ONE, slow_after=1_500),
@@ -156,17 +167,17 @@ def train(case: Case, seed: int) -> Trained:
     """Simulate a training."""
     chance = random.Random(seed)
     machine = case.machine(chance)
-    sizes = [chance.choice(case.sizes) for _ in range(STEPS)] if case.sizes else []
+    sizes = [chance.choice(case.sizes) for _ in range(case.steps)] if case.sizes else []
     tried: list[Tried] = []
-    tuner = LiveTuner(PLAN, Allowance(STEPS), tried.append, random.Random(seed))
+    tuner = LiveTuner(PLAN, Allowance(case.steps), tried.append, random.Random(seed))
     steps = tuner.steps()
     wanted: StepWanted | None = next(steps)
     seconds = plain = fastest = 0.0
-    after = STEPS
+    after = case.steps
     faster = {name for name, factor in case.factors.items() if factor < 1}
-    for number in range(STEPS):
+    for number in range(case.steps):
         settings = wanted.settings if wanted is not None else tuner.best
-        base = STEP * machine(number) * (0.2 + 0.8 * sizes[number] if sizes else 1.0)
+        base = case.step * machine(number) * (0.2 + 0.8 * sizes[number] if sizes else 1.0)
         taken = base * _factor(case, changed(settings, OWN), number)
         seconds, plain = seconds + taken, plain + base
         fastest += base * math.prod(case.factors[name] for name in faster)
@@ -216,8 +227,8 @@ def simulated(case: Case, trainings: int) -> dict[str, Any]:
         "lost_share": statistics.fmean(one.seconds / one.plain - 1 for one in all_of_them),
         "most_lost_share": max(one.seconds / one.plain - 1 for one in all_of_them),
         "gained_share": statistics.fmean(gained) if case.helps else None,
-        "found_share": sum(one.after < STEPS for one in all_of_them) / trainings if case.helps else None,
-        "median_seconds_until": STEP * statistics.median(one.after for one in all_of_them) if case.helps else None,
+        "found_share": sum(one.after < case.steps for one in all_of_them) / trainings if case.helps else None,
+        "median_seconds_until": case.step * statistics.median(one.after for one in all_of_them) if case.helps else None,
         "claims": len(claims),
         "covered_share": sum(covers for _, covers in claims) / len(claims) if claims else None,
         "mean_error": statistics.fmean(error for error, _ in claims) if claims else None,

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from benchmarks.page.claims import replays
-from benchmarks.studies.replays import CASES, OWN, STEP, Case, simulated, train
+from benchmarks.studies.replays import CASES, OWN, Case, simulated, train
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -15,7 +15,7 @@ def test_steps_take_what_the_case_says(name: str) -> None:
     case = CASES[name]
     trained = train(case._replace(factors={}), 3)
     machine = case.machine(random.Random(5))
-    expected = STEP * sum(machine(number) for number in range(6_000))
+    expected = case.step * sum(machine(number) for number in range(case.steps))
     assert trained.plain == pytest.approx(expected, rel=0.35)  # a walk's own mean wanders
     assert trained.fastest == trained.plain
 
