@@ -9,8 +9,9 @@ import msgspec
 
 from autoaccel.commands.running import present_machine
 from autoaccel.commands.use import RecipeUse
-from autoaccel.records.messages import Train, WorkerSpec
-from autoaccel.space.knobs import arguments_with
+from autoaccel.records.messages import KeepPromise, Train, WorkerSpec
+from autoaccel.records.settings import changed
+from autoaccel.space.knobs import KNOBS, arguments_with, count_processes
 from autoaccel.workers.processes import WholeRun, processes_of
 from autoaccel.workers.shares import context_on
 from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
@@ -39,8 +40,15 @@ def _whole_run(use: RecipeUse) -> WholeRun:
         context = context_on(present_machine(use, probes=True), recipe.device)
         with WorkerStarter(temporary.path, workload, UnmeasuredRun()) as starter:
             environment = starter.at(context).environment_of_run(settings)
+    own, promise = recipe.baseline.settings, KeepPromise(str(use.file), recipe.comparison.low)
+    is_watched = (
+        recipe.device == "cpu"
+        and workload.launcher is None
+        and count_processes(settings) == 1
+        and all(name in KNOBS for name in changed(settings, own))
+    )
     spec = WorkerSpec(
-        task=Train(seeds=()),
+        task=promise if is_watched and changed(settings, own) else Train(seeds=()),
         workload=msgspec.structs.replace(workload, arguments=arguments_with(workload.arguments, recipe.settings)),
         settings=settings,
         found=recipe.baseline.settings,

@@ -70,6 +70,7 @@ class LivePlan(NamedTuple):
         space: Whose other values are tried after these, one by one.
         lasting: Knobs that leave something behind when they are taken back: they come last.
         judged_first: Knobs that round so that no step is made with them before updates have shown that they may.
+        begins: What it begins with; None: the user's own settings.
         remembered: What an earlier run of the same training went on with; None if nothing is known of one.
         searched_before: Whether that run has tried all that may be faster.
     """
@@ -79,6 +80,7 @@ class LivePlan(NamedTuple):
     space: SearchSpace
     lasting: Collection[str] = ()
     judged_first: Collection[str] = ()
+    begins: Settings | None = None
     remembered: Settings | None = None
     searched_before: bool = False
 
@@ -89,7 +91,7 @@ class LiveSearch:
     def __init__(
         self, plan: LivePlan, allowance: Allowance, tell: Callable[[Tried], None], chance: random.Random
     ) -> None:
-        """Begin with the user's own settings.
+        """Begin with the user's own settings, or with those of the plan.
 
         Args:
             plan: What it goes by.
@@ -97,7 +99,7 @@ class LiveSearch:
             tell: Told of each comparison that has ended.
             chance: Decides on the order of blocks.
         """
-        self.best = plan.own
+        self.best = plan.own if plan.begins is None else plan.begins
         """What the training goes on with: the fastest so far."""
         self.own_step_seconds = 0.0
         """What a step took under the user's own settings, in the mean, before any others were in use."""

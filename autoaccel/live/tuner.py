@@ -87,6 +87,10 @@ class LiveTuner:
     def _all(self) -> Steps[None]:
         plan = self._search.plan
         yield from self._look()
+        if plan.begins is not None:
+            self.has_searched = True
+            if not (yield from self._watch()):
+                return
         if plan.remembered is not None:
             yield from self._search.go_on_with(plan.remembered)
             self.has_searched = plan.searched_before and self.best != plan.own

@@ -77,7 +77,14 @@ class TuneLive(Record, frozen=True, tag="tune live"):
     training_key: str = ""  # tells it from others in the history; empty: nothing is remembered of it
 
 
-Task = Probe | Describe | Measure | TakeProfile | Train | RecordUpdates | CompareUpdates | TuneLive
+class KeepPromise(Record, frozen=True, tag="keep promise"):
+    """Train with a recipe to the end, and watch what it promises."""
+
+    recipe: str  # its file
+    speedup: float  # of steps, at least
+
+
+Task = Probe | Describe | Measure | TakeProfile | Train | RecordUpdates | CompareUpdates | TuneLive | KeepPromise
 
 
 class WorkerSpec(Record, frozen=True):

@@ -11,13 +11,13 @@ from typing import NoReturn
 
 import msgspec
 
-from autoaccel.records.messages import Failure, WorkerSpec
+from autoaccel.records.messages import Failure, KeepPromise, WorkerSpec
 from autoaccel.records.protection import Protection
 from autoaccel.records.seen import seen_of
 from autoaccel.records.workload import Script, Workload
 from autoaccel.space.knobs import arguments_with
 from autoaccel.space.knobs.arguments import check_declared
-from autoaccel.workers.becoming import become
+from autoaccel.workers.becoming import SCRIPT, become
 from autoaccel.workers.trackers import libraries_apart, trackers_offline
 from autoaccel.workers.views.views import View, Views
 from autoaccel.workers.worker import Worker
@@ -27,6 +27,8 @@ WholeRun = tuple[WorkerSpec, dict[str, str]]
 
 TUNED_SCRIPT, TUNED_FUNCTION = "live.running", "live.building"
 """The modules whose main() trains to the end, and tunes meanwhile."""
+WATCHED_SCRIPT = "live.keeping"
+"""The same of a script that trains with a recipe, whose promise is watched."""
 
 
 class FunctionProcesses:
@@ -128,7 +130,8 @@ class ScriptProcesses(FunctionProcesses):
 
     def become(self, whole_run: Callable[[], WholeRun]) -> NoReturn:
         """Replace this process by the script: streams, signals and exit code are its own."""
-        become(*whole_run())
+        spec, environment = whole_run()
+        become(spec, environment, WATCHED_SCRIPT if isinstance(spec.task, KeepPromise) else SCRIPT)
 
     def become_tuned(self, whole_run: WholeRun) -> NoReturn:
         """Replace this process by the script, tuned while it trains."""

@@ -37,6 +37,8 @@ class Equipped:
         """Calls it as the script has made it."""
         self.trained: nn.Module | None = None
         """None where it is called as it is."""
+        self.evaluated: Callable[[], None] | None = None
+        """Called before each call of it that is no training."""
         self.follow()
 
     @property
@@ -75,6 +77,9 @@ class Equipped:
 
 class AppliedToScript(Applied):
     """Settings applied to this process, and to what a script makes in it."""
+
+    equips_all = False
+    """Whether models are equipped whose calls are as they were: they may be changed later."""
 
     def __init__(self, settings: Mapping[str, Value], device: str, found: Mapping[str, Value] | None) -> None:
         """Apply the settings to this process; see `Applied`."""
@@ -143,20 +148,24 @@ class AppliedToScript(Applied):
             module: Is about to be called for the first time.
             evaluated: Called before each call of it that is no training.
         """
-        if hasattr(vars(module).get(_CALL), "equipped") or not (self.changing_calls or evaluated):
+        known: Equipped | None = getattr(vars(module).get(_CALL), "equipped", None)
+        if known is not None:
+            known.evaluated = evaluated or known.evaluated
+        if known is not None or not (self.changing_calls or evaluated or self.equips_all):
             return
         equipped = Equipped(self, module)
+        equipped.evaluated = evaluated
         self.equipped.add(equipped)
         own = equipped.own
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if module.training and torch.is_grad_enabled():
                 return self.called(equipped, args, kwargs)
-            if evaluated is not None:
-                evaluated()
+            if equipped.evaluated is not None:
+                equipped.evaluated()
             return own(*args, **kwargs)  # evaluations are as they were
 
-        call.equipped = True  # type: ignore[attr-defined]  # marks it as ours
+        call.equipped = equipped  # type: ignore[attr-defined]  # marks it as ours
         vars(module)[_CALL] = call
 
     def called(self, equipped: Equipped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -37,12 +37,12 @@ class LookingOn(Observer):
     """Looks at a script's first steps; it goes on as if nobody did."""
 
     def __init__(
-        self, feeds: Feeds, seen: Callable[[LookedOn, LookingOn], None], failed: Callable[[BaseException], None]
+        self, feeds: Feeds | None, seen: Callable[[LookedOn, LookingOn], None], failed: Callable[[BaseException], None]
     ) -> None:
         """Begin to look.
 
         Args:
-            feeds: Hears of what is loaded.
+            feeds: Hears of what is loaded; None where loaders stay as they are.
             seen: Called once, with what was seen, before the gradients of a later step are computed.
             failed: Called with an error of ours.
         """
@@ -57,16 +57,16 @@ class LookingOn(Observer):
 
     def _is_known(self, facts: TrainingFacts) -> None:
         loader = facts.seen.must_be_script("its steps are heard as those of a script.").loader
-        why = self._look_at(loader, facts) if loader is not None else ""
+        why = self._look_at(loader, facts, self._feeds) if loader is not None and self._feeds is not None else ""
         self._facts = msgspec.structs.replace(facts, loading_matters="", loading_bound=why)
 
-    def _look_at(self, loader: SeenLoader, facts: TrainingFacts) -> str:
+    def _look_at(self, loader: SeenLoader, facts: TrainingFacts, feeds: Feeds) -> str:
         """Begin to look at how samples are loaded; or return why nobody needs to."""
         if loader.fixed:
             return loader.fixed
         if loader.workers:
             return "its own workers load, whose number changes only where `autoaccel tune` starts it anew"
-        loading = self._feeds.loading(loader.key)
+        loading = feeds.loading(loader.key)
         if loading is None:
             return "its batches do not come from an iterator of torch's own"
         batches = max(1, round((facts.batch_size or 0) / (loader.key.batch_size or 1)))
@@ -75,7 +75,7 @@ class LookingOn(Observer):
         if self._loading.seconds < _NEGLIGIBLE * step_seconds:
             return f"loading takes {self._loading.seconds / step_seconds:.1%} of a step"
         self._waits = _PATIENCE_STEPS
-        self._feeds.tell_next(loader.key, self._batch_loaded)
+        feeds.tell_next(loader.key, self._batch_loaded)
         return "no batch was loaded any more that could be looked at"
 
     def _batch_loaded(self, drawn: LoadedHere) -> None:

@@ -30,11 +30,16 @@ def entered() -> tuple[WorkerSpec, Script]:
     return spec, script
 
 
-def main() -> None:
-    """Run the script that waits, under the settings of its spec."""
+def main(attach: Callable[[WorkerSpec], Callable[[], bool]] | None = None) -> None:
+    """Run the script that waits, under the settings of its spec.
+
+    Args:
+        attach: Applies them once torch was imported, and returns what tells whether an update was heard since; None: as
+            `apply_to_run` does.
+    """
     spec, script = entered()
     heard: list[Callable[[], bool]] = []  # once torch is there: whether an update was
-    when_torch_is_imported(lambda: heard.append(_attach(spec)))
+    when_torch_is_imported(lambda: heard.append((attach or _attach)(spec)))
     process = os.getpid()
     try:
         run(script.path, script.module)

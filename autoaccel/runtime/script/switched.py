@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,40 +13,42 @@ from torch import nn
 from autoaccel.records.settings import Settings, Value
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import map_tensors, tensors_of
-from autoaccel.runtime.knobs import effects_of
+from autoaccel.runtime.knobs import effects_of, found_settings
 from autoaccel.runtime.knobs.effect import Effect
 from autoaccel.runtime.script.install import AppliedToScript, Equipped, as_float32
 from autoaccel.space.knobs import KNOBS
 
 
 class SwitchedSettings(AppliedToScript):
-    """Settings of a script that trains, which begin as its own and can be others from the next step on.
+    """Settings of a script that trains, which can be others from the next step on.
 
     Nothing else of a step may be in flight when they change: no gradient is computed, no optimizer makes an update.
     """
 
-    def __init__(self, own: Settings, device: str) -> None:
-        """Begin with the user's own settings, under which nothing is changed.
+    equips_all = True
+
+    def __init__(self, own: Settings, device: str, begins: Settings | None = None) -> None:
+        """Begin with the user's own settings, under which nothing is changed, or with others.
 
         Args:
-            own: All of them.
+            own: All of the user's own.
             device: That the training runs on.
+            begins: What it begins with; None: these.
         """
-        super().__init__(own, device, own)
+        super().__init__(own if begins is None else begins, device, own)
         self._own = dict(own)
         self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
-        self._before: dict[str, Value] = {}  # knob -> what the process had before its effect
+        readable = found_settings(self.device)
+        # knob -> what the process had before its effect, or would have without it
+        self._before = {effect.name: own[effect.name] for effect in self._effects if effect.name in readable}
         self.size = 0
         """Numbers in all that models were called with to train them, since somebody has set it to 0."""
 
     def equip_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Let an optimizer update as the settings say, now and after they have changed."""
-        self._optimizers.add(optimizer)
-        super().equip_optimizer(optimizer)
-
-    def equip_model(self, module: nn.Module, evaluated: Callable[[], None] | None = None) -> None:
-        """Let a module compute as the settings say, now and after they have changed."""
-        super().equip_model(module, evaluated or _nobody)
+        if optimizer not in self._optimizers:
+            self._optimizers.add(optimizer)
+            super().equip_optimizer(optimizer)
 
     def called(self, equipped: Equipped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a call of a model in training, and count the numbers that it is given."""
@@ -134,7 +136,3 @@ class AppliedBeside(Applied):
             outputs = trained(*self.arranged(args), **self.arranged(kwargs))
         is_short = self.settings.get("precision.autocast", "off") != "off"
         return map_tensors(as_float32, outputs) if is_short else outputs
-
-
-def _nobody(*_: Any) -> None:
-    """Nobody need be told of evaluations."""

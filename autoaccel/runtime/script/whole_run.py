@@ -19,14 +19,19 @@ from autoaccel.text import say
 _LOOK_AFTER = 10  # updates: an effect may need some of them to show
 
 
-def apply_to_run(spec: WorkerSpec) -> Callable[[], bool]:
+def apply_to_run(spec: WorkerSpec, applied: AppliedToScript | None = None) -> Callable[[], bool]:
     """Apply the settings to this process, in which torch was just imported, and to what the script makes in it.
+
+    Args:
+        spec: Of the run.
+        applied: The settings, if they were applied to the process already.
 
     Returns:
         What tells whether an update was heard since.
     """
     assert spec.script is not None  # a recipe for a script has it
-    applied = AppliedToScript(spec.settings, spec.script.device, spec.found)
+    if applied is None:
+        applied = AppliedToScript(spec.settings, spec.script.device, spec.found)
     install_loaders(spec.script, applied, whatever_its_arguments)
     run = _Run(applied)
     if spec.script.updates_itself:

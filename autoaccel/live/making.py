@@ -1,0 +1,188 @@
+"""The steps of a script, made as a tuner says; and what is put right where one has harmed the training."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from autoaccel.live.allowance import Allowance
+from autoaccel.live.blocks import StepTaken, StepWanted
+from autoaccel.live.found import peak_bytes
+from autoaccel.live.losses import WATCHED_STEPS, Losses
+from autoaccel.live.searching import Tried
+from autoaccel.live.tuner import LiveTuner
+from autoaccel.records.settings import Settings
+from autoaccel.records.workload import TrainingFacts
+from autoaccel.runtime.script.feeding import Feeds, LoadedBy
+from autoaccel.runtime.script.following_steps import FollowedSteps
+from autoaccel.runtime.script.looking_on import LookingOn
+from autoaccel.runtime.script.switched import SwitchedSettings
+from autoaccel.runtime.steps import Step
+from autoaccel.runtime.trained_state import TrainedState
+
+
+class Made(NamedTuple):
+    """What steps are made with.
+
+    Attributes:
+        own: The user's own settings.
+        begins: Those that are in use now.
+        tuner: Says how each step is made.
+        allowance: Counts what that costs.
+        switched: Changes the process between two steps.
+        feeds: Changes who loads batches; None where loaders stay as they are.
+        may_round: Whether settings may be tried that round.
+        memory_bytes: That this process may use.
+    """
+
+    own: Settings
+    begins: Settings
+    tuner: LiveTuner
+    allowance: Allowance
+    switched: SwitchedSettings
+    feeds: Feeds | None
+    may_round: bool
+    memory_bytes: int
+
+
+class LiveSteps:
+    """Lets each step of a script be made as a tuner says."""
+
+    def __init__(
+        self,
+        made: Made,
+        facts: TrainingFacts,
+        looking_on: LookingOn,
+        counted: Callable[[float | None], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Begin between two steps.
+
+        Args:
+            made: What they are made with.
+            facts: What is trained.
+            looking_on: Who has seen it.
+            counted: Called after each step with its seconds; None if something else was done beside it.
+            failed: Called with an error of ours, after which the script trains on under its own settings.
+        """
+        self._made = made
+        self._tuner = made.tuner
+        self._switched = made.switched
+        self._counted = counted
+        self._told_failure = failed
+        self._steps = made.tuner.steps()
+        self._followed = FollowedSteps(facts, made.switched, looking_on, self._step_ended, self._fail)
+        self._losses = Losses()
+        self._rounds = made.tuner.rounds(made.begins)  # whether the settings of the step that is made do
+        self._kept: KeptState | None = None
+        self._may_keep = True  # until it is known that this training cannot be kept
+        self._wanted = StepWanted(made.begins)
+        self._ask(None)
+
+    def told(self, tried: Tried) -> None:
+        """A comparison has ended."""
+        if tried.is_kept:
+            self._losses.change()
+        if not self._tuner.rounds(tried.settings if tried.is_kept else self._tuner.best):
+            self._kept = None
+
+    def stop(self) -> None:
+        """Hear of nothing that follows, and go back to the user's own settings."""
+        self._followed.end_now()
+        self._switch(self._made.own)
+        self._switched.let_go()
+
+    def _step_ended(self, step: Step | None) -> None:
+        seconds = step.seconds if step is not None else None
+        self._counted(seconds)
+        began = time.perf_counter()
+        beside = self._followed.beside()
+        if (feeds := self._made.feeds) is not None:
+            if feeds.failed is not None:
+                raise feeds.failed
+            # What former workers had ready, or those that begin still make ready, says nothing of what is in use.
+            seconds, feeds.unsettled = None if feeds.unsettled else seconds, False
+        made = StepTaken(seconds, beside, self._harm(), self._switched.size)
+        self._switched.size = 0
+        if made.harm:
+            self._go_back()
+        self._ask(made)
+        self._made.allowance.add_between(time.perf_counter() - began)
+
+    def _ask(self, made: StepTaken | None) -> None:
+        """Let the next step be made as the tuner wants it; None to begin."""
+        try:
+            wanted = next(self._steps) if made is None else self._steps.send(made)
+            if wanted.beside is not None and not self._has_room:
+                wanted = self._steps.send(StepTaken(None, "too little memory is free for copies of what is trained"))
+        except StopIteration:
+            wanted = StepWanted(self._tuner.best)
+            self._followed.end()
+        if wanted.settings is not self._wanted.settings:
+            self._rounds = self._tuner.rounds(wanted.settings)
+            if self._rounds and self._kept is None and self._may_keep:
+                self._keep_state()
+            self._switch(wanted.settings)
+        self._wanted = wanted
+        self._followed.compute_beside(wanted.beside)
+
+    def _switch(self, settings: Settings) -> None:
+        """Train under these settings from the next step on; workers load from the next batch on."""
+        self._switched.switch(settings)
+        if self._made.feeds is not None:
+            self._made.feeds.load_by(LoadedBy(int(settings["loader.workers"]), int(settings["loader.prefetch"])))
+
+    def _harm(self) -> str:
+        """Return what harm the last step shows, in words: settings that round are in use."""
+        if not self._rounds and (self._tuner.has_searched or not self._made.may_round):
+            return ""  # nobody will ask for a loss that has come before
+        harm = self._losses.add(self._followed.loss, self._rounds)
+        if self._kept is not None and not harm:
+            self._kept.step()
+        return harm
+
+    def _keep_state(self) -> None:
+        """Keep what the training is before steps that may harm it, if there is room for it."""
+        state = self._followed.trained_state() if self._has_room else None
+        self._kept = KeptState(state) if state is not None else None
+        self._may_keep = self._kept is not None
+
+    def _go_back(self) -> None:
+        """Go back to where the training was before it was harmed, if that was kept."""
+        if self._kept is not None:
+            self._kept.restore()
+            self._kept = None
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether as much memory is left as this process has held: copies take less than a step of all that."""
+        return self._made.memory_bytes >= 2 * peak_bytes()
+
+    def _fail(self, error: BaseException) -> None:
+        """Let the script train on under its own settings: what fails here is none of its own."""
+        self._followed.end()
+        self._switched.switch(self._made.own)
+        if self._made.feeds is not None:
+            self._made.feeds.end()
+        self._told_failure(error)
+
+
+class KeptState:
+    """What a training was, kept to go back to: from before a change, and anew now and then."""
+
+    def __init__(self, state: TrainedState) -> None:
+        """Keep what it is now."""
+        self._state = state
+        self._copy = state.copy()
+        self._steps = 0
+
+    def step(self) -> None:
+        """A step was made that shows no harm."""
+        self._steps += 1
+        if self._steps == WATCHED_STEPS:
+            self._copy, self._steps = self._state.copy(), 0
+
+    def restore(self) -> None:
+        """Go back."""
+        self._state.restore(self._copy)

@@ -1,0 +1,54 @@
+"""What a recipe promises is watched in the run that is made with it: kept, it is not mentioned; broken, it is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.live.test_live_script import SLOW, SPACE, outputs
+
+STEPS = 400
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a recipe for a script, as text: channels last, which makes it faster."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "space.toml").write_text(SPACE)
+    (folder / "train.py").write_text(SLOW)
+    run = ("-m", "autoaccel", "run", "train.py", "--no-history", "--space", "space.toml", "--", str(STEPS))
+    made = outputs(folder, *run, quick=True)
+    assert "layout.channels_last=on" in made.stderr, made.stderr
+    return (folder / "autoaccel-runs" / "train-1" / "recipe.json").read_text()
+
+
+def said(folder: Path, recipe: str, source: str, low: float) -> list[str]:
+    """Return what is said in a run with a recipe that promises at least so many times as fast steps."""
+    found = json.loads(recipe)
+    found["comparison"]["low"] = low
+    found["comparison"]["speedup"] = max(low, found["comparison"]["speedup"])
+    found["comparison"]["high"] = max(low, found["comparison"]["high"])
+    (folder / "recipe.json").write_text(json.dumps(found))
+    (folder / "train.py").write_text(source)
+    plain = outputs(folder, "train.py", str(STEPS))
+    done = outputs(folder, "-m", "autoaccel", "run", "recipe.json", "train.py", "--", str(STEPS), quick=True)
+    assert (done.returncode, plain.returncode) == (0, 0), done.stderr
+    assert abs(float(done.stdout.split()[1]) - float(plain.stdout.split()[1])) < 1e-3
+    return done.stderr.splitlines()
+
+
+def test_a_promise_that_is_kept_is_not_mentioned(recipe: str, tmp_path: Path) -> None:
+    assert said(tmp_path, recipe, SLOW, 1.2) == []
+
+
+def test_one_that_is_broken_is_told_once(recipe: str, tmp_path: Path) -> None:
+    (line,) = said(tmp_path, recipe, SLOW, 50.0)
+    assert "x as fast as under your own settings" in line
+    assert "recipe.json promises at least 50.00x" in line
+
+
+def test_settings_that_are_slower_here_are_given_up(recipe: str, tmp_path: Path) -> None:
+    (line,) = said(tmp_path, recipe, SLOW.replace("and not images", "and images"), 1.2)
+    assert "layout.channels_last=on was given up: it is slower than your own settings here" in line
