@@ -126,7 +126,11 @@ class LiveScript:
             allowance=self._allowance,
             switched=SwitchedSettings(self._own, facts.device),
             feeds=feeds,
-            may_round=bool(searched.inexact),
+            may_round=any(
+                self._tuner.rounds({**self._own, name: value})
+                for name, values in searched.open.items()
+                for value in values
+            ),
             memory_bytes=machine.usable_memory_bytes,
         )
         self._steps = LiveSteps(made, facts, looking_on, self._found.step, self._fail)
