@@ -12,7 +12,7 @@ from autoaccel.advise.candidates import first_candidates
 from autoaccel.errors import BadRequestError
 from autoaccel.live.allowance import Allowance
 from autoaccel.live.found import Found, Say, Started, peak_bytes
-from autoaccel.live.making import LiveSteps, Made
+from autoaccel.live.making import LiveSteps, Steering
 from autoaccel.live.searching import LivePlan, Tried
 from autoaccel.live.space import live_space
 from autoaccel.live.tuner import LiveTuner
@@ -119,9 +119,9 @@ class LiveScript:
         self._tuner = LiveTuner(plan, self._allowance, self._tell, random.Random(0))
         left = "whose end is not known" if steps_left is None else f"of which {steps_left:,} steps are left"
         started.say(f"tuning while it trains, {left}; what is tried is written to {self._found.log}")
-        made = Made(
-            own=self._own,
+        steering = Steering(
             begins=self._own,
+            falls_back=self._own,
             tuner=self._tuner,
             allowance=self._allowance,
             switched=SwitchedSettings(self._own, facts.device),
@@ -133,7 +133,7 @@ class LiveScript:
             ),
             memory_bytes=machine.usable_memory_bytes,
         )
-        self._steps = LiveSteps(made, facts, looking_on, self._found.step, self._fail)
+        self._steps = LiveSteps(steering, facts, looking_on, self._found.step, self._fail)
 
     def _tell(self, tried: Tried) -> None:
         self._found.add(tried)

@@ -22,12 +22,12 @@ from autoaccel.runtime.steps import Step
 from autoaccel.runtime.trained_state import TrainedState
 
 
-class Made(NamedTuple):
-    """What steps are made with.
+class Steering(NamedTuple):
+    """What decides how steps are made, and what carries it out.
 
     Attributes:
-        own: The user's own settings.
-        begins: Those that are in use now.
+        begins: The settings that are in use now.
+        falls_back: Those that are in use once nothing can be decided any more.
         tuner: Says how each step is made.
         allowance: Counts what that costs.
         switched: Changes the process between two steps.
@@ -36,8 +36,8 @@ class Made(NamedTuple):
         memory_bytes: That this process may use.
     """
 
-    own: Settings
     begins: Settings
+    falls_back: Settings
     tuner: LiveTuner
     allowance: Allowance
     switched: SwitchedSettings
@@ -51,7 +51,7 @@ class LiveSteps:
 
     def __init__(
         self,
-        made: Made,
+        steering: Steering,
         facts: TrainingFacts,
         looking_on: LookingOn,
         counted: Callable[[float | None], None],
@@ -60,24 +60,25 @@ class LiveSteps:
         """Begin between two steps.
 
         Args:
-            made: What they are made with.
+            steering: What decides how they are made.
             facts: What is trained.
             looking_on: Who has seen it.
             counted: Called after each step with its seconds; None if something else was done beside it.
-            failed: Called with an error of ours, after which the script trains on under its own settings.
+            failed: Called with an error of ours, after which the script trains on under what it falls back to.
         """
-        self._made = made
-        self._tuner = made.tuner
-        self._switched = made.switched
+        self._steering = steering
+        self._tuner = steering.tuner
+        self._switched = steering.switched
         self._counted = counted
         self._told_failure = failed
-        self._steps = made.tuner.steps()
-        self._followed = FollowedSteps(facts, made.switched, looking_on, self._step_ended, self._fail)
+        self._steps = steering.tuner.steps()
+        self._has_failed = False
+        self._followed = FollowedSteps(facts, steering.switched, looking_on, self._step_ended, self._ended, self._fail)
         self._losses = Losses()
-        self._rounds = made.tuner.rounds(made.begins)  # whether the settings of the step that is made do
+        self._rounds = steering.tuner.rounds(steering.begins)  # whether the settings of the step that is made do
         self._kept: KeptState | None = None
         self._may_keep = True  # until it is known that this training cannot be kept
-        self._wanted = StepWanted(made.begins)
+        self._wanted = StepWanted(steering.begins)
         self._ask(None)
 
     def told(self, tried: Tried) -> None:
@@ -88,17 +89,22 @@ class LiveSteps:
             self._kept = None
 
     def stop(self) -> None:
-        """Hear of nothing that follows, and go back to the user's own settings."""
+        """Hear of nothing that follows, and fall back."""
         self._followed.end_now()
-        self._switch(self._made.own)
+        self._switch(self._steering.falls_back)
         self._switched.let_go()
+
+    def _ended(self) -> None:
+        """No further step is told of: another training may have begun in the middle of a block."""
+        if not self._has_failed:
+            self._switch(self._tuner.best)
 
     def _step_ended(self, step: Step | None) -> None:
         seconds = step.seconds if step is not None else None
         self._counted(seconds)
         began = time.perf_counter()
         beside = self._followed.beside()
-        if (feeds := self._made.feeds) is not None:
+        if (feeds := self._steering.feeds) is not None:
             if feeds.failed is not None:
                 raise feeds.failed
             # What former workers had ready, or those that begin still make ready, says nothing of what is in use.
@@ -108,7 +114,7 @@ class LiveSteps:
         if made.harm:
             self._go_back()
         self._ask(made)
-        self._made.allowance.add_between(time.perf_counter() - began)
+        self._steering.allowance.add_between(time.perf_counter() - began)
 
     def _ask(self, made: StepTaken | None) -> None:
         """Let the next step be made as the tuner wants it; None to begin."""
@@ -130,12 +136,12 @@ class LiveSteps:
     def _switch(self, settings: Settings) -> None:
         """Train under these settings from the next step on; workers load from the next batch on."""
         self._switched.switch(settings)
-        if self._made.feeds is not None:
-            self._made.feeds.load_by(LoadedBy(int(settings["loader.workers"]), int(settings["loader.prefetch"])))
+        if self._steering.feeds is not None:
+            self._steering.feeds.load_by(LoadedBy(int(settings["loader.workers"]), int(settings["loader.prefetch"])))
 
     def _harm(self) -> str:
         """Return what harm the last step shows, in words: settings that round are in use."""
-        if not self._rounds and (self._tuner.has_searched or not self._made.may_round):
+        if not self._rounds and (self._tuner.has_searched or not self._steering.may_round):
             return ""  # nobody will ask for a loss that has come before
         harm = self._losses.add(self._followed.loss, self._rounds)
         if self._kept is not None and not harm:
@@ -157,14 +163,15 @@ class LiveSteps:
     @property
     def _has_room(self) -> bool:
         """Whether as much memory is left as this process has held: copies take less than a step of all that."""
-        return self._made.memory_bytes >= 2 * peak_bytes()
+        return self._steering.memory_bytes >= 2 * peak_bytes()
 
     def _fail(self, error: BaseException) -> None:
-        """Let the script train on under its own settings: what fails here is none of its own."""
+        """Let the script train on: what fails here is none of its own."""
+        self._has_failed = True
         self._followed.end()
-        self._switched.switch(self._made.own)
-        if self._made.feeds is not None:
-            self._made.feeds.end()
+        self._switched.switch(self._steering.falls_back)
+        if self._steering.feeds is not None:
+            self._steering.feeds.end()
         self._told_failure(error)
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from autoaccel.live.allowance import Allowance
-from autoaccel.live.making import LiveSteps, Made
+from autoaccel.live.making import LiveSteps, Steering
 from autoaccel.live.searching import LivePlan, Tried
 from autoaccel.live.tuner import LiveTuner
 from autoaccel.live.watching import ENOUGH_PAIRS
@@ -39,9 +39,8 @@ def keep_promise(spec: WorkerSpec) -> Callable[[], bool]:
     Returns:
         What tells whether an update was heard since.
     """
-    assert spec.script is not None  # a recipe for a script has it
-    assert spec.found is not None
-    switched = SwitchedSettings(spec.found, spec.script.device, spec.settings)
+    assert spec.found is not None  # a recipe has the user's own settings
+    switched = SwitchedSettings(spec.found, "cpu", spec.settings)  # nothing else is watched
     has_heard = apply_to_run(spec, switched)
     watched = WatchedRun(spec, spec.found, switched)
     LookingOn(None, watched.begin, _pass_by)
@@ -92,9 +91,9 @@ class WatchedRun:
         left = None if seen.planned_steps is None else max(0, seen.planned_steps - seen.steps_seen)
         allowance = Allowance(left)
         self._tuner = LiveTuner(plan, allowance, self._tell, random.Random(0))
-        made = Made(
-            own=self._own,
+        steering = Steering(
             begins=self._settings,
+            falls_back=self._settings,
             tuner=self._tuner,
             allowance=allowance,
             switched=self._switched,
@@ -102,7 +101,7 @@ class WatchedRun:
             may_round=False,
             memory_bytes=machine.usable_memory_bytes,
         )
-        self._steps = LiveSteps(made, facts, looking_on, self._step, _pass_by)
+        self._steps = LiveSteps(steering, facts, looking_on, self._step, _pass_by)
 
     def _tell(self, tried: Tried) -> None:
         why = tried.harm or "it is slower than your own settings here"

@@ -19,6 +19,7 @@ from benchmarks.page.sections import SECTIONS, command_of
 
 FOLDERS = ROOT / "benchmarks"
 PARTS = {
+    "studies.first_runs.train",
     "studies.unseen.plain",
     "checks.packages.ask",
     "checks.packages.count",

@@ -39,6 +39,7 @@ def said(folder: Path, recipe: str, source: str, low: float) -> list[str]:
     return done.stderr.splitlines()
 
 
+@pytest.mark.long
 def test_a_promise_that_is_kept_is_not_mentioned(recipe: str, tmp_path: Path) -> None:
     assert said(tmp_path, recipe, SLOW, 1.2) == []
 
@@ -49,6 +50,7 @@ def test_one_that_is_broken_is_told_once(recipe: str, tmp_path: Path) -> None:
     assert "recipe.json promises at least 50.00x" in line
 
 
+@pytest.mark.long
 def test_settings_that_are_slower_here_are_given_up(recipe: str, tmp_path: Path) -> None:
     changed, line = said(tmp_path, recipe, SLOW.replace("and not images", "and images"), 1.2)
     assert "train.py is not the file that the recipe was made for" in changed

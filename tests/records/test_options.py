@@ -46,6 +46,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "metric": st.none() | st.text(min_size=1),
     "metric_file": st.none() | st.text(min_size=1),
     "direction": st.sampled_from([None, "maximize", "minimize"]),
+    "no_history": st.booleans(),
     "in_place": st.booleans(),
     "args": NAMES,
 }

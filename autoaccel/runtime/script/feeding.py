@@ -8,6 +8,7 @@ drawn in its process at the same moments.
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -73,7 +74,9 @@ class Feeds:
             own_init(iterator, loader, *args, **kwargs)
             # One of another package's may keep count of its indices.
             if type(iterator) is alone and isinstance(loader, DataLoader) and os.getpid() == self._process:
-                self._begun[iterator] = _Feed(loader)
+                # Whatever a dataset of the user's raises that is asked for its length.
+                with contextlib.suppress(Exception):
+                    self._begun[iterator] = _Feed(loader)
 
         self._ends = [
             put(kind, "__init__", begins),

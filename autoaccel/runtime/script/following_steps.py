@@ -29,6 +29,7 @@ class FollowedSteps(Boundary):
         switched: SwitchedSettings,
         observed: Observer,
         step_ended: Callable[[Step | None], None],
+        ended: Callable[[], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         """Begin with the step whose gradients are computed next.
@@ -38,6 +39,7 @@ class FollowedSteps(Boundary):
             switched: Its settings.
             observed: Who has seen it: optimizers keep their numbers.
             step_ended: Called after each step; with None if it does not count.
+            ended: Called once no step is told of any more, between two of them.
             failed: Called with an error of ours.
         """
         assert facts.script is not None  # a script was looked at
@@ -45,6 +47,7 @@ class FollowedSteps(Boundary):
         super().__init__(facts.script, paced, _nothing, switched.equip_optimizer, step_ended)
         paced.step_left_out = lambda: step_ended(None)  # type: ignore[method-assign]
         self._switched = switched
+        self._ended = ended
         self._losses = paced.losses
         self._numbers = observed.numbers
         for optimizer in observed.optimizers:
@@ -61,6 +64,7 @@ class FollowedSteps(Boundary):
         """Keep the loss; and stop to listen once that is wanted."""
         if self._wants_end:
             self.end_now()
+            self._ended()
             self._switched.let_go()
             return
         super().backward_begins(loss)

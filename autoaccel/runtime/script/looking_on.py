@@ -85,9 +85,15 @@ class LookingOn(Observer):
         if why := why_not_apart(drawn.loader):
             self._take(LoadingFacts(None, "", why_bound=why))
             return
+        try:
+            self._look = self._begin_to_look(drawn)
+        except Exception as error:  # it must not reach the script, which waits for its batch
+            self._take(LoadingFacts(None, "", why_bound=f"its samples could not be looked at ({type(error).__name__})"))
+
+    def _begin_to_look(self, drawn: LoadedHere) -> LoadingLook:
         trained = {id(one) for each in self._seen.optimizers for group in each.param_groups for one in group["params"]}
         sources = itertools.chain.from_iterable(self._sources.values())
-        self._look = LoadingLook(drawn, [one for one in sources if one.are_of(drawn.loader)], trained)
+        return LoadingLook(drawn, [one for one in sources if one.are_of(drawn.loader)], trained)
 
     def _take(self, found: LoadingFacts) -> None:
         assert self._facts is not None  # it was known before anybody looked
