@@ -3,11 +3,11 @@
 #
 # Expected: four workers that each take 40 ms for a batch hand one over every 10 ms, so that steps of 1 ms all take about
 # 10 ms, and their median, which benchmarks report because it is robust, is close to their mean.
-# Found: the workers settle into one rhythm. They are given their next indices one after the other as their batches are
-# fetched, which the training does at once; so from then on their batches are ready at the same time. One step in four
-# waits for all of them, and three hardly wait. The median step is a fraction of the mean, with one worker they agree;
-# whoever compares numbers of workers by it sees gains that no run has. With persistent workers it is the same.
-# Seen: mean over median with one worker 1.0; with four 2.8 (of 200 steps); total time 4.0x as short.
+# Found: the workers settle into one rhythm. Each is given its next index when its batch is fetched, and batches that lie
+# ready are fetched one right after the other; so from then on they are ready together. One step in four waits for most
+# of the time, and the others hardly wait. With one worker the median step is the mean; with four it is half of it, so
+# that whoever compares numbers of workers by medians sees twice the gain that the run has.
+# Seen: mean over median of 200 steps: 1.0 with one worker, 2.0 with four; the run is 4.0x as fast.
 set -euo pipefail
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
