@@ -11,7 +11,7 @@ from autoaccel.commands.running import present_machine
 from autoaccel.commands.use import RecipeUse
 from autoaccel.records.messages import KeepPromise, Train, WorkerSpec
 from autoaccel.records.settings import changed
-from autoaccel.space.knobs import KNOBS, arguments_with, count_processes
+from autoaccel.space.knobs import KNOBS, arguments_with, compiles, count_processes
 from autoaccel.workers.processes import WholeRun, processes_of
 from autoaccel.workers.shares import context_on
 from autoaccel.workers.starter import UnmeasuredRun, WorkerStarter
@@ -45,6 +45,7 @@ def _whole_run(use: RecipeUse) -> WholeRun:
         recipe.device == "cpu"
         and workload.launcher is None
         and count_processes(settings) == 1
+        and not compiles(settings)
         and all(name in KNOBS for name in changed(settings, own))
     )
     spec = WorkerSpec(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from autoaccel.live.allowance import Allowance
 from autoaccel.live.making import LiveSteps, Steering
 from autoaccel.live.searching import LivePlan, Tried
+from autoaccel.live.space import compiles_itself
 from autoaccel.live.tuner import LiveTuner
 from autoaccel.live.watching import ENOUGH_PAIRS
 from autoaccel.machine.detect import detect_machine
@@ -70,6 +71,8 @@ class WatchedRun:
     def begin(self, looked_on: LookedOn, looking_on: LookingOn) -> None:
         """Watch it from now on."""
         facts = looked_on.facts
+        if compiles_itself(facts):  # to change settings would compile it anew
+            return
         machine = detect_machine()
         context = KnobContext(machine, facts)
         space = SearchSpace(

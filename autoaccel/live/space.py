@@ -8,6 +8,7 @@ import msgspec
 
 from autoaccel.records.settings import Settings, Value
 from autoaccel.records.space import SearchSpace
+from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.knobs import switches
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
@@ -15,6 +16,9 @@ from autoaccel.space.search_space import load_space
 
 _AT_START = "it can only be set when a process starts"
 _AS_IT_IS_MADE = "it can only be set where a loader is made"
+_ANEW = "the script compiles its model, which would be compiled anew each time that this changes"
+_COMPILED_FOR = ("threads", "precision", "model", "layout")
+"""Groups of knobs by whose values compiled code is chosen: dynamo guards on them (torch 2.13.0)."""
 _HELD = "each worker may come to hold as much memory as this process does, and there is not as much"
 _WORKERS = "loader.workers"
 KEEPS = ("exact", "redraws", "rounding")
@@ -43,9 +47,16 @@ def live_space(context: KnobContext, name: str) -> SearchSpace:
     )
 
 
+def compiles_itself(facts: TrainingFacts) -> bool:
+    """Whether a script was seen to compile its model."""
+    return "torch.compile" in facts.seen.must_be_script("its steps are heard as those of a script.").does
+
+
 def _why_not(name: str, own: Settings, space: SearchSpace, context: KnobContext) -> str:
     if not switches(KNOBS[name]):
         return _AS_IT_IS_MADE if KNOBS[name].effect_stage == "data" else _AT_START
+    if KNOBS[name].group in _COMPILED_FOR and context.training and compiles_itself(context.training):
+        return _ANEW
     values = [value for value in space.open[name] if value != own[name]]
     if not all(Change({**own, name: value}, own, space).risk in KEEPS for value in values):
         return _CHANGES
