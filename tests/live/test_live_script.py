@@ -177,13 +177,13 @@ def epochs(printed: str) -> list[list[str]]:
 
 
 def test_what_build_returns_is_trained_to_its_end_as_without_tuning(tmp_path: Path) -> None:
-    (tmp_path / "build.py").write_text(BUILD.replace("EPOCHS", "60"))
+    (tmp_path / "build.py").write_text(BUILD.replace("EPOCHS", "40"))
     plain = outputs(tmp_path, "-c", PLAINLY)
     assert plain.returncode == 0, plain.stderr
     live = outputs(tmp_path, "-m", "autoaccel", "run", "build.py", "--space", "exact-only", "--seed", "3", quick=True)
     assert live.returncode == 0, live.stderr
     assert epochs(live.stdout) == epochs(plain.stdout)
-    assert len(epochs(live.stdout)) == 61
+    assert len(epochs(live.stdout)) == 41
     assert tried_in(tmp_path, "build-1")
 
 

@@ -116,14 +116,10 @@ CLOSED = {
     .replace("time.sleep(float(sys.argv[2]))", "pass")
     .replace("loss.backward()", "time.sleep(0.01)\n        loss.backward()"),
 }  # fmt: skip
-_ALWAYS = {"drawn by a sampler as it goes"}
 
 
-@pytest.mark.parametrize(
-    "source",
-    [pytest.param(source, marks=() if name in _ALWAYS else pytest.mark.long) for name, source in CLOSED.items()],
-    ids=CLOSED.keys(),
-)
+@pytest.mark.long
+@pytest.mark.parametrize("source", CLOSED.values(), ids=CLOSED.keys())
 def test_loading_that_is_not_the_same_in_workers_is_left_alone(source: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(source)
     done = live(tmp_path, 3)

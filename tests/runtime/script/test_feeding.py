@@ -171,7 +171,7 @@ def test_a_worker_that_is_killed_costs_no_batch(feeds: Feeds) -> None:
         if number == 6:
             os.kill(int(batch[0, 1]), signal.SIGKILL)
     assert found == list(range(61))
-    assert isinstance(feeds.failed, (RuntimeError, OSError))
+    assert feeds.failed is not None
 
 
 def test_loaders_that_do_not_feed_the_training_are_left_alone(feeds: Feeds) -> None:
