@@ -1,6 +1,6 @@
 """Who loads what a script draws from its loader: the script's own process, or workers, from any batch on.
 
-The script's own iterator stays; it asks for indices as before. LoadedBy are handed those that come next, and hand back
+The script's own iterator stays; it asks for indices as before. Workers are handed those that come next, and hand back
 the batches in the same order. So whoever loads, the script is given the same batches, and the same random numbers are
 drawn in its process at the same moments.
 """
@@ -63,6 +63,7 @@ class Feeds:
         self._wanted = LoadedBy()
         self._begun: WeakKeyDictionary[Any, _Feed] = WeakKeyDictionary()  # by iterator
         self._fed: LoaderKey | None = None  # of the loader whose batches workers may load
+        self._dataset: Any = None  # of it; another's samples were not looked at
         self._tell_next: Callable[[LoadedHere], None] | None = None
         self._timed: dict[LoaderKey, collections.deque[Loading]] = {}
         kind: Any = torch_loaders._BaseDataLoaderIter
@@ -119,10 +120,11 @@ class Feeds:
         feed = self._begun.get(iterator)
         if feed is None or os.getpid() != self._process:
             return self._own_next(iterator)
-        if feed.key != self._fed:
+        if feed.key != self._fed or not self._knows(feed.loader.dataset):
             return self._time(feed.key, iterator)
         if self._tell_next is not None:
             tell, self._tell_next = self._tell_next, None
+            self._dataset = feed.loader.dataset
             indices = feed.take_over(iterator)
             batch = self._time(feed.key, iterator)
             tell(LoadedHere(feed.loader, indices.last, batch))
@@ -130,6 +132,9 @@ class Feeds:
         if self._wanted.processes or feed.has_workers:
             return self._fed_by(feed, iterator)
         return self._own_next(iterator)
+
+    def _knows(self, dataset: Any) -> bool:
+        return self._dataset is None or self._dataset is dataset
 
     def _fed_by(self, feed: _Feed, iterator: Any) -> Any:
         wanted = self._wanted if self.failed is None else LoadedBy()
