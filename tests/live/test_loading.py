@@ -114,7 +114,7 @@ CLOSED = {
     "its own workers": script("self.inputs[index]").replace("shuffle=True", "shuffle=True, num_workers=1"),
     "no time in loading": script("self.inputs[index]")
     .replace("time.sleep(float(sys.argv[2]))", "pass")
-    .replace("loss.backward()", "time.sleep(0.03)\n        loss.backward()"),
+    .replace("loss.backward()", "time.sleep(0.1)\n        loss.backward()"),
 }  # fmt: skip
 
 
