@@ -32,7 +32,7 @@ class Steering(NamedTuple):
         allowance: Counts what that costs.
         switched: Changes the process between two steps.
         feeds: Changes who loads batches; None where loaders stay as they are.
-        may_round: Whether settings may be tried that round.
+        may_round: Whether settings may be tried that round, so that losses before them are known.
         memory_bytes: That this process may use.
     """
 
@@ -127,7 +127,7 @@ class LiveSteps:
             self._followed.end()
         if wanted.settings is not self._wanted.settings:
             self._rounds = self._tuner.rounds(wanted.settings)
-            if self._rounds and self._kept is None and self._may_keep:
+            if self._rounds and self._kept is None and self._may_keep and self._steering.may_round:
                 self._keep_state()
             self._switch(wanted.settings)
         self._wanted = wanted
@@ -141,7 +141,7 @@ class LiveSteps:
 
     def _harm(self) -> str:
         """Return what harm the last step shows, in words: settings that round are in use."""
-        if not self._rounds and (self._tuner.has_searched or not self._steering.may_round):
+        if not self._steering.may_round or (not self._rounds and self._tuner.has_searched):
             return ""  # nobody will ask for a loss that has come before
         harm = self._losses.add(self._followed.loss, self._rounds)
         if self._kept is not None and not harm:

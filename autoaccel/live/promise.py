@@ -34,8 +34,8 @@ def keep_promise(spec: WorkerSpec) -> Callable[[], bool]:
     """Apply a recipe to this process, in which torch was just imported, and watch what it promises.
 
     Now and then a short block of steps is made under the user's own settings, as far as they can be taken on. Settings
-    that are slower than these, or that harm the training, are given up, and the rest of the run says so in a line; so
-    it does where steps are clearly less fast than was promised.
+    that are slower than these are given up, which is said in a line; so are steps that are clearly less fast than was
+    promised. Losses are not looked after: none is known from before the settings were in use.
 
     Returns:
         What tells whether an update was heard since.
@@ -107,9 +107,8 @@ class WatchedRun:
         self._steps = LiveSteps(steering, facts, looking_on, self._step, _pass_by)
 
     def _tell(self, tried: Tried) -> None:
-        why = tried.harm or "it is slower than your own settings here"
         given_up = {name: value for name, value in tried.settings.items() if tried.against[name] != value}
-        _say(f"{describe_change(given_up, tried.against)} was given up: {why}")
+        _say(f"{describe_change(given_up, tried.against)} was given up: it is slower than your own settings here")
         self._steps.told(tried)
 
     def _step(self, seconds: float | None) -> None:

@@ -50,9 +50,8 @@ class LoadingLook:
         self._found: LoadingFacts | None = None
         self._end, writes = os.pipe()
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # Python's, of other threads: it is no worse than workers
+            # Python's, of other threads: this fork is as safe as that of a worker.
+            warnings.simplefilter("ignore", DeprecationWarning)
             self._process = os.fork()
         if not self._process:
             _look_apart(writes, lambda: _look(drawn, sources, trained))
@@ -61,7 +60,11 @@ class LoadingLook:
 
     def found(self) -> LoadingFacts | None:
         """Return what was seen; None as long as that is not known."""
-        if self._found is None and (self._has_ended() or time.monotonic() - self._began > _MAX_SECONDS):
+        if self._found is None and self._has_ended():
+            self._found = self._close()
+        elif self._found is None and time.monotonic() - self._began > _MAX_SECONDS:
+            with contextlib.suppress(ProcessLookupError):  # its own workers may have outlived it
+                os.kill(self._process, signal.SIGKILL)
             self._found = self._close()
         return self._found
 
@@ -75,8 +78,7 @@ class LoadingLook:
 
     def _close(self) -> LoadingFacts:
         os.close(self._end)
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):  # the script may have waited for it
-            os.kill(self._process, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):  # the script may have waited for it
             os.waitpid(self._process, 0)
         if not self._said:
             return LoadingFacts(None, "", why_bound="its samples could not be looked at")
