@@ -129,7 +129,17 @@ BENCHMARKS = (
     Benchmark(
         "replays", "studies.replays",
         "what a training that is tuned while it runs keeps, and what that costs: simulated steps",
-        {"replays": 22}, 15,
+        {"replays": 27}, 20,
+    ),
+    Benchmark(
+        "harms", "studies.harms.measure",
+        "whether settings that harm a training are given up that is tuned while it runs: 40 that were planted",
+        {"harms": 5}, 25, ends_in_time=True,
+    ),
+    Benchmark(
+        "live-neighbour", "studies.live_neighbour.measure",
+        "what a training takes that is tuned while it runs beside a neighbour that comes and goes, beside plain Python",
+        {"live_neighbour": 2}, 25, ends_in_time=True,
     ),
     Benchmark(
         "first-runs", "studies.first_runs.measure",

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from autoaccel.errors import BadRequestError
 from autoaccel.records.messages import TuneLive, WorkerSpec
 from autoaccel.records.workload import Workload
 from autoaccel.runs.history import training_key
 from autoaccel.runs.run_names import next_run_path
 from autoaccel.space.search_space import check_wishes
 from autoaccel.workers.processes import processes_of
+from autoaccel.workers.this_process import this_process
 
 
 def become_tuned(workload: Workload, space: str, seed: int, with_history: bool) -> NoReturn:
@@ -25,11 +25,14 @@ def become_tuned(workload: Workload, space: str, seed: int, with_history: bool) 
         with_history: Whether it begins with what earlier runs have found, and leaves its own for the next.
 
     Raises:
-        BadRequestError: If it is a launcher, whose processes train, or there is no such search space.
+        BadRequestError: If there is no such search space, or a launcher starts processes for what build() returns.
     """
     check_wishes(space)
-    if workload.launcher is not None:
-        raise BadRequestError("several processes are not tuned while they train: tune first, and run with the recipe.")
+    if this_process().is_launched:
+        workload.must_be_script(
+            f"{Path(workload.path).name}: processes of a launcher train what build() returns with a recipe only: tune "
+            "it first, without the launcher."
+        )
     path = Path(space)
     # Absolute: a script may go to another folder.
     named = str(path.absolute()) if path.suffix == ".toml" else space

@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 import statistics
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from autoaccel.records.rounding import UpdatesCompared
@@ -21,10 +21,12 @@ BLOCK_SECONDS, BLOCK_STEPS = 0.4, 3
 """What a block takes at least. Shorter ones would lose more to settling; longer ones would meet other conditions than
 the block beside them. Guesses, too: no study has chosen them."""
 MAX_PAIRS = 12  # of blocks; by then it must be decided
-BLOCKS_BEFORE, MAX_BLOCKS_BEFORE = 8, 64
-"""Of what is in use, before settings are taken on that cannot be taken back exactly: blocks in turns would show them
-beside what they have left behind. The more, the more the machine differs from one moment to the next."""
-KNOWN_BLOCKS = 3  # the same of settings that an earlier run of the training has found
+KNOWN_BLOCKS = 3
+"""Before settings that cannot be taken back exactly and that an earlier run of the training has found: blocks in turns
+would show them beside what they have left behind."""
+SYSTEM_LEFT = 0.5
+"""Of the system's time in a step, at most, after settings were taken on that are to save it: else whatever has made
+steps faster were not these. A guess."""
 TOO_SLOW = 1.5
 """Times as long as under what is in use: after as many seconds as a block of steps takes that are so much slower, it
 ends. A guess."""
@@ -53,6 +55,7 @@ class StepTaken(NamedTuple):
     beside: UpdatesCompared | str | None = None  # what updates beside say once there are enough, or why they cannot
     harm: str = ""  # that its loss shows, in words
     size: int = 0  # numbers in its batch; 0 where nobody knows
+    system: float = 0.0  # CPU seconds that the operating system spent on it, all threads together
 
 
 Steps: TypeAlias = Generator[StepWanted, StepTaken, Result]
@@ -69,6 +72,7 @@ class Block(NamedTuple):
     seconds: list[float]  # of those that count
     steps: int  # that were made
     together: int = 1  # steps whose batches come at about the same time, as from so many workers
+    system: float = 0.0  # CPU seconds of those that count that the operating system spent on them
 
     @property
     def mean(self) -> float:
@@ -92,7 +96,8 @@ class Compared(NamedTuple):
     is_faster: bool
     comparison: Comparison | None  # None where fewer than two pairs of blocks were made
     steps: int  # that were made under the settings
-    lasts: bool = False  # whether these leave something behind, so that they were compared with what was before them
+    pairs: Sequence[Sequence[Pair]] = ()
+    """Of settings that leave something behind, so that they were compared with what was before them; none of others."""
 
 
 def compare_in_blocks(
@@ -160,52 +165,80 @@ def _parts(block: Block, count: int) -> list[float]:
     return [statistics.fmean(block.seconds[begin:end]) for begin, end in itertools.pairwise([*ends, None])]
 
 
-def compare_before_and_after(own: Settings, other: Settings, rule: SpeedRule, blocks: int) -> Steps[Compared]:
-    """Compare settings that leave something behind with those before them; see `compare_in_blocks`.
+def compare_before_and_after(before: Sequence[Block], other: Settings, rule: SpeedRule) -> Steps[Compared]:
+    """Compare settings that leave something behind with those before them.
 
-    What changes with time tells one from the other as the settings do: the rule must have room for it.
+    What changes with time tells one from the other as the settings do: the rule must have room for it, and hardly ever
+    shows what they win. It is shown by what the operating system spends: that becomes far less by no machine's drift,
+    and it is CPU time that the step had to wait for, or that another could have used (on two cores, ten trainings of
+    0.3 to 3.5 s a step: kept memory took away 80 to 100 % of it, and where it had been half of the step, made that 1.5
+    and 1.6 times as fast). So they are faster if it is saved and the steps are not shown to be slower.
 
     Args:
-        own: What is in use.
+        before: Steps under what is in use.
         other: What may be faster.
-        rule: When blocks show that it is worth having, with room for the drift from so many blocks to the next.
-        blocks: Under each.
+        rule: What the comparison has room for.
     """
-    before: list[Block] = []
-    while len(before) < blocks:
-        before.append((yield from _block(own)))
-    pairs: list[list[Pair]] = []
-    steps = 0
-    for one in before:
-        two = yield from _block(other, one.mean)
-        steps += two.steps
-        pairs.append(turns_of(one, two))
-        if rule.decide(pairs) is False:
+    after = yield from blocks_in_a_row(other, len(before), statistics.fmean(block.mean for block in before))
+    pairs = [turns_of(one, two) for one, two in zip(before, after, strict=False)]
+    found = rule.compare(pairs)
+    # In the first steps memory comes from the system that is kept only from then on.
+    saves = system_share(after[len(after) // 2 :]) < SYSTEM_LEFT * system_share(before)
+    is_faster = len(after) == len(before) and saves and found is not None and found.high >= 1
+    return Compared(is_faster, found, sum(block.steps for block in after), pairs)
+
+
+def system_share(blocks: Sequence[Block]) -> float:
+    """Return the CPU time that the operating system spent on steps, as a share of the time that they took.
+
+    With several threads it may be more than 1.
+    """
+    return sum(block.system for block in blocks) / sum(sum(block.seconds) for block in blocks)
+
+
+def blocks_in_a_row(settings: Settings, count: int, expected: float = math.inf) -> Steps[list[Block]]:
+    """Make so many blocks under the same settings; fewer where these are too slow. Long steps are blocks of their own.
+
+    Args:
+        settings: Of all steps.
+        count: How many.
+        expected: Seconds of a step under other settings.
+    """
+    blocks: list[Block] = []
+    while len(blocks) < count:
+        blocks.append((yield from _block(settings, expected, 0 if blocks else SETTLING_STEPS, 1)))
+        if blocks[-1].mean > TOO_SLOW * expected:
             break
-    return Compared(len(pairs) == blocks and bool(rule.decide(pairs)), rule.compare(pairs), steps, lasts=True)
+    return blocks
 
 
-def _block(settings: Settings, expected: float = math.inf) -> Steps[Block]:
+def _block(
+    settings: Settings, expected: float = math.inf, settling: int = SETTLING_STEPS, least: int = BLOCK_STEPS
+) -> Steps[Block]:
     """Make a block; one that takes far longer than another did ends before it has lost more.
 
     Args:
         settings: Of its steps.
         expected: Seconds of a step of the other.
+        settling: Steps that do not count.
+        least: Steps that do, at least.
     """
     # Those of several workers are ready together: a step waits for the first of them, and hardly for the others.
     together = max(1, int(settings.get("loader.workers", 0)))
     made = 0
-    while made < SETTLING_STEPS:
+    while made < settling:
         step = yield StepWanted(settings)
         made += 1
         if step.seconds is not None and step.seconds > max(BLOCK_SECONDS, HOPELESS * expected):
             return Block([step.seconds], made, together)
     counted: list[float] = []
-    while len(counted) < BLOCK_STEPS * together or sum(counted) < BLOCK_SECONDS or len(counted) % together:
+    system = 0.0
+    while len(counted) < least * together or sum(counted) < BLOCK_SECONDS or len(counted) % together:
         step = yield StepWanted(settings)
         made += 1
         if step.seconds is not None:
             counted.append(step.seconds)
-        if sum(counted) > max(BLOCK_SECONDS, BLOCK_STEPS * together * TOO_SLOW * expected):
+            system += step.system
+        if sum(counted) > max(BLOCK_SECONDS, least * together * TOO_SLOW * expected):
             break
-    return Block(counted, made, together)
+    return Block(counted, made, together, system)

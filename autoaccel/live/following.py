@@ -15,6 +15,7 @@ from autoaccel.live.found import Found, Say, Started, peak_bytes
 from autoaccel.live.making import LiveSteps, Steering
 from autoaccel.live.searching import LivePlan, Tried
 from autoaccel.live.space import live_space
+from autoaccel.live.together import Follower, Leader
 from autoaccel.live.tuner import LiveTuner
 from autoaccel.machine.detect import detect_machine
 from autoaccel.records.messages import TuneLive, WorkerSpec
@@ -26,6 +27,7 @@ from autoaccel.runtime.probing import probe_torch_beside
 from autoaccel.runtime.script.feeding import Feeds
 from autoaccel.runtime.script.looking_on import LookedOn, LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
+from autoaccel.runtime.script.together import Together, met
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 
 _MAY_HARM = ("precision", "extension")
@@ -41,14 +43,18 @@ class LiveTraining:
         self._say = say
         self._planned_steps = planned_steps
         self._began = time.monotonic()
-        self._script: LiveScript | None = None
+        self._script: LiveScript | LedScript | None = None
         self._error: BaseException | None = None
         self._feeds = Feeds()
         self._looking_on = LookingOn(self._feeds, self._seen, self._fail)
 
     def _seen(self, looked_on: LookedOn, looking_on: LookingOn) -> None:
+        together = met()
+        if together is not None and not together.leads:
+            self._script = LedScript(looked_on, looking_on, together)
+            return
         started = Started(self._spec, self._say, self._began, self._planned_steps())
-        self._script = LiveScript(looked_on, looking_on, self._feeds, started)
+        self._script = LiveScript(looked_on, looking_on, self._feeds, started, together)
 
     def _fail(self, error: BaseException) -> None:
         self._error = error
@@ -86,7 +92,9 @@ def tune_as_it_trains(
 class LiveScript:
     """A script that is tuned by the steps that it makes."""
 
-    def __init__(self, looked_on: LookedOn, looking_on: LookingOn, feeds: Feeds, started: Started) -> None:
+    def __init__(
+        self, looked_on: LookedOn, looking_on: LookingOn, feeds: Feeds, started: Started, together: Together | None
+    ) -> None:
         """Begin to tune, between two steps.
 
         Args:
@@ -94,6 +102,7 @@ class LiveScript:
             looking_on: Who has seen it.
             feeds: Lets workers load its batches.
             started: How it was.
+            together: Reaches other processes that train together with this one, which decides; None: it trains alone.
         """
         facts = looked_on.facts
         if facts.device != "cpu":
@@ -103,7 +112,7 @@ class LiveScript:
         self._say = started.say
         machine = msgspec.structs.replace(detect_machine(), torch=probe_torch_beside())
         context = KnobContext(machine, facts, _demand(looked_on))
-        self._own, searched = baseline_settings(context), live_space(context, task.space)
+        self._own, searched = baseline_settings(context), live_space(context, task.space, together is None)
         self._found = Found(started, facts, machine, searched, self._own)
         steps_left = _steps_left(facts, started.planned_steps)
         self._allowance = Allowance(steps_left)
@@ -117,12 +126,13 @@ class LiveScript:
             searched_before=self._found.searched_before,
         )
         self._tuner = LiveTuner(plan, self._allowance, self._tell, random.Random(0))
+        self._leader = Leader(self._tuner, together, self._own, looked_on.steps) if together is not None else None
         left = "whose end is not known" if steps_left is None else f"of which {steps_left:,} steps are left"
         started.say(f"tuning while it trains, {left}; what is tried is written to {self._found.log}")
         steering = Steering(
             begins=self._own,
             falls_back=self._own,
-            tuner=self._tuner,
+            tuner=self._leader or self._tuner,
             allowance=self._allowance,
             switched=SwitchedSettings(self._own, facts.device),
             feeds=feeds,
@@ -148,11 +158,48 @@ class LiveScript:
 
     def summary(self) -> str:
         """Return what came of it, in a sentence; leave it for the next run."""
+        if self._leader is not None and not self._leader.has_begun:
+            return "it was not tuned: not all of the processes that train together were seen to"
         return self._found.end(self._tuner, self._allowance.usual_seconds)
 
     def _fail(self, error: BaseException) -> None:
         self._found.has_failed = True
         self._say(f"it is no longer tuned: {type(error).__name__}: {error}")
+
+
+class LedScript:
+    """A script whose steps are made as another process decides that trains together with this one."""
+
+    def __init__(self, looked_on: LookedOn, looking_on: LookingOn, together: Together) -> None:
+        """Begin to follow, between two steps.
+
+        Args:
+            looked_on: What is trained.
+            looking_on: Who has seen it.
+            together: Reaches the process that decides.
+        """
+        facts = looked_on.facts
+        machine = msgspec.structs.replace(detect_machine(), torch=probe_torch_beside())
+        own = baseline_settings(KnobContext(machine, facts))
+        steering = Steering(
+            begins=own,
+            falls_back=own,
+            tuner=Follower(together, own, looked_on.steps),
+            allowance=Allowance(None),
+            switched=SwitchedSettings(own, facts.device),
+            feeds=None,
+            may_round=False,
+            memory_bytes=machine.usable_memory_bytes,
+        )
+        self._steps = LiveSteps(steering, facts, looking_on, lambda seconds: None, lambda error: together.fail())
+
+    def stop(self) -> None:
+        """Hear of nothing that follows, and go back to the user's own settings."""
+        self._steps.stop()
+
+    def summary(self) -> str:
+        """Return nothing: the process tells that decides."""
+        return ""
 
 
 def _demand(looked_on: LookedOn) -> Demand | None:

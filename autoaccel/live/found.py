@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,7 +111,7 @@ class Found:
         if tried.is_kept:
             self._kept.append(tried)
         elif tried.became == "given up":
-            self._kept = [one for one in self._kept if one.compared is not None and one.compared.lasts]
+            self._kept = [one for one in self._kept if one.compared is not None and one.compared.pairs]
         found = LiveTried(
             after_seconds=self.seconds,
             after_steps=self._steps,
@@ -139,7 +139,7 @@ class Found:
         """
         if self.has_failed:
             return "your own settings were in use from where it was no longer tuned"
-        found, change = self._comparison(tuner), changed(tuner.best, self._own)
+        found, change = claimed(tuner, self._kept), changed(tuner.best, self._own)
         self._memory.keep(change, found, tuner.has_searched)
         if self._tried and self._workload is not None:
             try:
@@ -157,18 +157,6 @@ class Found:
             f"{found.high:.2f}), measured in {2 * found.process_pairs} blocks of them over "
             f"{format_duration(self.seconds)}: {words}"
         )
-
-    def _comparison(self, tuner: LiveTuner) -> Comparison | None:
-        """Return what the settings in use are worth against the user's own; None where blocks are too few to say.
-
-        Settings that cannot be taken back are worth what the blocks before them said; all others what was seen since
-        the search ended, or what made them be chosen as long as that is less.
-        """
-        seen = tuner.watch.comparison if tuner.watch is not None else None
-        parts = [one.compared.comparison for one in self._kept if one.compared is not None
-                 and (seen is None or one.compared.lasts)]  # fmt: skip
-        found = [one for one in (*parts, seen) if one is not None]
-        return _product(found) if found else None
 
     def _trained(self, workload: Workload, tuner: LiveTuner, found: Comparison | None, usual_seconds: float) -> Trained:
         shown = [one.rounding for one in self._kept if one.rounding is not None]
@@ -188,6 +176,23 @@ class Found:
             peak_bytes=peak_bytes(),
             story=LiveStory(self._means.means, self._tried),
         )
+
+
+def claimed(tuner: LiveTuner, kept: Sequence[Tried]) -> Comparison | None:
+    """Return what the settings in use are worth against the user's own; None where blocks are too few to say.
+
+    Settings that cannot be taken back are worth what the blocks before them said; all others what was seen since the
+    search ended, or what made them be chosen as long as that is less.
+
+    Args:
+        tuner: That has found them.
+        kept: What of all that it has tried is still in use.
+    """
+    seen = tuner.watch.comparison if tuner.watch is not None else None
+    compared = [one.compared for one in kept if one.compared is not None]
+    found = [tuner.claim(one) for one in compared if one.pairs or seen is None]
+    parts = [one for one in (*found, seen) if one is not None]
+    return _product(parts) if parts else None
 
 
 def peak_bytes() -> int:

@@ -40,7 +40,8 @@ class Losses:
             self._since.clear()
             return ""
         self._steps += 1
-        if not self._before or not all(map(math.isfinite, self._before)):
+        known = self._before or self._since  # a run that begins with such settings has none before them
+        if not all(map(math.isfinite, self._before)) or (not known and not math.isfinite(loss)):
             return ""  # it has none, or diverges by itself
         if not math.isfinite(loss):
             return "the loss is not finite"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import os
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,7 +14,7 @@ from autoaccel.live.blocks import StepTaken, StepWanted
 from autoaccel.live.found import peak_bytes
 from autoaccel.live.losses import WATCHED_STEPS, Losses
 from autoaccel.live.searching import Tried
-from autoaccel.live.tuner import LiveTuner
+from autoaccel.live.together import Decides
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.script.feeding import Feeds, LoadedBy
@@ -28,7 +31,7 @@ class Steering(NamedTuple):
     Attributes:
         begins: The settings that are in use now.
         falls_back: Those that are in use once nothing can be decided any more.
-        tuner: Says how each step is made.
+        tuner: Says how each step is made: itself, or what another process decides.
         allowance: Counts what that costs.
         switched: Changes the process between two steps.
         feeds: Changes who loads batches; None where loaders stay as they are.
@@ -38,7 +41,7 @@ class Steering(NamedTuple):
 
     begins: Settings
     falls_back: Settings
-    tuner: LiveTuner
+    tuner: Decides
     allowance: Allowance
     switched: SwitchedSettings
     feeds: Feeds | None
@@ -79,6 +82,7 @@ class LiveSteps:
         self._kept: KeptState | None = None
         self._may_keep = True  # until it is known that this training cannot be kept
         self._wanted = StepWanted(steering.begins)
+        self._system = os.times().system  # seconds of this process so far
         self._ask(None)
 
     def told(self, tried: Tried) -> None:
@@ -90,9 +94,14 @@ class LiveSteps:
 
     def stop(self) -> None:
         """Hear of nothing that follows, and fall back."""
+        self._decide_no_more()
         self._followed.end_now()
         self._switch(self._steering.falls_back)
         self._switched.let_go()
+
+    def _decide_no_more(self) -> None:
+        with contextlib.suppress(Exception):  # other processes may be gone that would be told
+            self._steps.close()
 
     def _ended(self) -> None:
         """No further step is told of: another training may have begun in the middle of a block."""
@@ -109,8 +118,9 @@ class LiveSteps:
                 raise feeds.failed
             # What former workers had ready, or those that begin still make ready, says nothing of what is in use.
             seconds, feeds.unsettled = None if feeds.unsettled else seconds, False
-        made = StepTaken(seconds, beside, self._harm(), self._switched.size)
-        self._switched.size = 0
+        system = os.times().system
+        made = StepTaken(seconds, beside, self._harm(), self._switched.size, system - self._system)
+        self._switched.size, self._system = 0, system
         if made.harm:
             self._go_back()
         self._ask(made)
@@ -125,10 +135,13 @@ class LiveSteps:
         except StopIteration:
             wanted = StepWanted(self._tuner.best)
             self._followed.end()
-        if wanted.settings is not self._wanted.settings:
+        is_other = wanted.settings is not self._wanted.settings
+        if is_other:
             self._rounds = self._tuner.rounds(wanted.settings)
-            if self._rounds and self._kept is None and self._may_keep and self._steering.may_round:
-                self._keep_state()
+        # A run with a recipe begins with what rounds: it is kept after its first whole step, whose loss is known.
+        if self._rounds and self._kept is None and self._may_keep and self._steering.may_round:
+            self._keep_state()
+        if is_other:
             self._switch(wanted.settings)
         self._wanted = wanted
         self._followed.compute_beside(wanted.beside)
@@ -150,6 +163,8 @@ class LiveSteps:
 
     def _keep_state(self) -> None:
         """Keep what the training is before steps that may harm it, if there is room for it."""
+        if not math.isfinite(self._followed.loss):
+            return
         state = self._followed.trained_state() if self._has_room else None
         self._kept = KeptState(state) if state is not None else None
         self._may_keep = self._kept is not None
@@ -169,6 +184,7 @@ class LiveSteps:
         """Let the script train on: what fails here is none of its own."""
         self._has_failed = True
         self._followed.end()
+        self._decide_no_more()
         self._switched.switch(self._steering.falls_back)
         if self._steering.feeds is not None:
             self._steering.feeds.end()

@@ -35,7 +35,8 @@ def keep_promise(spec: WorkerSpec) -> Callable[[], bool]:
 
     Now and then a short block of steps is made under the user's own settings, as far as they can be taken on. Settings
     that are slower than these are given up, which is said in a line; so are steps that are clearly less fast than was
-    promised. Losses are not looked after: none is known from before the settings were in use.
+    promised. If settings that round make the loss infinite, the training goes back to a state that was kept before, and
+    on without them. That it rises cannot be told: no loss is known from before they were in use.
 
     Returns:
         What tells whether an update was heard since.
@@ -101,14 +102,15 @@ class WatchedRun:
             allowance=allowance,
             switched=self._switched,
             feeds=None,
-            may_round=False,
+            may_round=self._tuner.rounds(self._settings),
             memory_bytes=machine.usable_memory_bytes,
         )
         self._steps = LiveSteps(steering, facts, looking_on, self._step, _pass_by)
 
     def _tell(self, tried: Tried) -> None:
         given_up = {name: value for name, value in tried.settings.items() if tried.against[name] != value}
-        _say(f"{describe_change(given_up, tried.against)} was given up: it is slower than your own settings here")
+        why = tried.harm or "it is slower than your own settings here"
+        _say(f"{describe_change(given_up, tried.against)} was given up: {why}")
         self._steps.told(tried)
 
     def _step(self, seconds: float | None) -> None:

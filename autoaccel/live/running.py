@@ -9,8 +9,9 @@ import os
 from typing import TYPE_CHECKING
 
 from autoaccel.records.messages import WorkerSpec
+from autoaccel.runtime.hosting import host
 from autoaccel.runtime.script.entry import main as run
-from autoaccel.runtime.script.running import entered
+from autoaccel.runtime.script.running import at_its_end, entered, leads
 from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.text import one_line, say
 
@@ -31,6 +32,17 @@ def main() -> None:
             _say(live[0].summary())
 
 
+def launched(spec: WorkerSpec) -> None:
+    """Tune what this process trains, which the script's launcher has started."""
+    host()
+    when_torch_is_imported(lambda: _attach_launched(spec))
+
+
+def _attach_launched(spec: WorkerSpec) -> None:
+    live = _attach(spec)
+    at_its_end(lambda: _say(live.summary()))
+
+
 def _attach(spec: WorkerSpec) -> LiveTraining:
     from autoaccel.live.following import tune_as_it_trains
 
@@ -38,4 +50,5 @@ def _attach(spec: WorkerSpec) -> LiveTraining:
 
 
 def _say(line: str) -> None:
-    say(one_line(f"autoaccel: {line}"), to_stderr=True)
+    if line and leads():
+        say(one_line(f"autoaccel: {line}"), to_stderr=True)

@@ -10,24 +10,25 @@ from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import (
     BLOCK_SECONDS,
     BLOCK_STEPS,
-    BLOCKS_BEFORE,
     KNOWN_BLOCKS,
-    MAX_BLOCKS_BEFORE,
     MAX_PAIRS,
     SETTLING_STEPS,
     TOO_SLOW,
     Compared,
     Steps,
     StepWanted,
+    blocks_in_a_row,
     compare_before_and_after,
     compare_in_blocks,
+    system_share,
 )
 from autoaccel.live.space import KEEPS
-from autoaccel.live.usual import UsualBlocks
+from autoaccel.live.usual import UNKNOWN_DRIFT, UsualBlocks
 from autoaccel.records.live import Became
 from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings, Value, settings_key
 from autoaccel.records.space import SearchSpace
+from autoaccel.records.trial import Comparison
 from autoaccel.space.change import Change
 from autoaccel.space.knobs import KNOBS
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD
@@ -37,11 +38,9 @@ from autoaccel.statistics.rounding import judge_updates
 BESIDE_STEPS = 30
 """Steps that it takes about as long as, to compute updates beside those of nine: each is computed three times."""
 
-SMALL_DRIFT = 0.03
-"""Of a logarithm, from blocks to the next: three standard deviations of it are 9 %, less than kept memory usually
-wins. With more, more blocks are made."""
-UNKNOWN_DRIFT = 0.07
-"""The same where a run has hardly begun: as from hour to hour on virtual machines (`SHARED_DRIFT`)."""
+WORTH_SAVING = 0.02
+"""Share of a step that the operating system takes, from which on it may pay to save it; below, settings that leave
+something behind are not tried. As in the advisor's rule about page faults."""
 
 
 class Tried(NamedTuple):
@@ -68,7 +67,8 @@ class LivePlan(NamedTuple):
         own: The user's own settings.
         guesses: Settings that are tried first, the most promising first.
         space: Whose other values are tried after these, one by one.
-        lasting: Knobs that leave something behind when they are taken back: they come last.
+        lasting: Knobs that leave something behind when they are taken back: they come first, and all others are
+            compared under what has come of them.
         judged_first: Knobs that round so that no step is made with them before updates have shown that they may.
         begins: What it begins with; None: the user's own settings.
         remembered: What an earlier run of the same training went on with; None if nothing is known of one.
@@ -124,13 +124,17 @@ class LiveSearch:
 
     def search(self) -> Steps[None]:
         """Try all that may be faster and was not tried yet."""
-        own, space, lasting = self.plan.own, self.plan.space, self.plan.lasting
+        space, lasting = self.plan.space, self.plan.lasting
+        # Of the others, what usually matters most comes first.
+        one_by_one = sorted(space.open, key=lambda name: -KNOBS[name].usual_effect)
+        for name in one_by_one:
+            for value in space.open[name] if name in lasting else ():
+                yield from self._try(self._with(name, value))
         for guess in self.plan.guesses:
-            passing = {name: own[name] if name in lasting else value for name, value in guess.items()}
-            yield from self._try(space.settle(passing))
-        # What usually matters most comes first.
-        for name in sorted(space.open, key=lambda name: (name in lasting, -KNOBS[name].usual_effect)):
-            for value in space.open[name]:
+            staying = {name: self.best[name] if name in lasting else value for name, value in guess.items()}
+            yield from self._try(space.settle(staying))
+        for name in one_by_one:
+            for value in space.open[name] if name not in lasting else ():
                 yield from self._try(self._with(name, value))
 
     def go_on_with(self, settings: Settings) -> Steps[None]:
@@ -152,12 +156,20 @@ class LiveSearch:
             self._use(passing)
         if settings != passing:
             rule = self._rule._replace(drift=UNKNOWN_DRIFT)
-            compared = yield from compare_before_and_after(passing, settings, rule, KNOWN_BLOCKS)
+            before = yield from blocks_in_a_row(passing, KNOWN_BLOCKS)
+            compared = yield from compare_before_and_after(before, settings, rule)
             found = compared.comparison
             is_kept = found is None or found.speedup > 1
             self._tell(Tried(settings, passing, compared, None, "kept" if is_kept else "left"))
             if is_kept:
                 self._use(settings)
+
+    def claim(self, compared: Compared) -> Comparison | None:
+        """Return what a comparison says by now: of what was measured before and after, with the drift that was seen."""
+        pairs = compared.pairs
+        if not pairs:
+            return compared.comparison
+        return SpeedRule(1 - CONFIDENCE, 1.0, drift=self.usual.drift(len(pairs))).compare(pairs)
 
     def round_no_more(self, why: str) -> None:
         """Try nothing from now on that may change what a step computes."""
@@ -187,7 +199,9 @@ class LiveSearch:
                 self._tell(Tried(settings, self.best, None, rounding))
                 return
         if any(settings[name] != self.best[name] for name in self.plan.lasting):
-            compared = yield from self._compare_lasting(settings)
+            if (lasting := (yield from self._compare_lasting(settings))) is None:
+                return
+            compared = lasting
         else:
             compared = yield from compare_in_blocks(self.best, settings, self._rule, self._chance, self._wait)
         if compared.is_faster and rounding is None and change.risk == "rounding":
@@ -201,20 +215,14 @@ class LiveSearch:
         if is_kept:
             self._use(settings)
 
-    def _compare_lasting(self, settings: Settings) -> Steps[Compared]:
-        """Compare settings that leave something behind, by so many blocks that the machine differs little between them.
-
-        What it differs by is what steps under the same settings do from so many blocks to the next.
-        """
-        blocks = BLOCKS_BEFORE
-        while True:
-            while (drift := self.usual.drift(blocks)) is None:
-                yield StepWanted(self.best)
-            if drift <= SMALL_DRIFT or blocks == MAX_BLOCKS_BEFORE:
-                break
-            blocks *= 2
-        yield from self._wait(None)
-        return (yield from compare_before_and_after(self.best, settings, self._rule._replace(drift=drift), blocks))
+    def _compare_lasting(self, settings: Settings) -> Steps[Compared | None]:
+        """Compare settings that leave something behind with the steps before them; None where nothing can be saved."""
+        yield from self._wait(0.0)
+        while (before := self.usual.steady()) is None:
+            yield StepWanted(self.best)
+        if system_share(before) < WORTH_SAVING:
+            return None
+        return (yield from compare_before_and_after(before, settings, self._rule._replace(drift=UNKNOWN_DRIFT)))
 
     def _use(self, settings: Settings) -> None:
         if self.best == self.plan.own:

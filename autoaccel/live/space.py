@@ -20,24 +20,28 @@ _ANEW = "the script compiles its model, which would be compiled anew each time t
 _COMPILED_FOR = ("threads", "precision", "model", "layout")
 """Groups of knobs by whose values compiled code is chosen: dynamo guards on them (torch 2.13.0)."""
 _HELD = "each worker may come to hold as much memory as this process does, and there is not as much"
+_TOGETHER = "where processes train together, only what is exact and their own is tried while they train"
 _WORKERS = "loader.workers"
 KEEPS = ("exact", "redraws", "rounding")
 """Risks that a training may run while it is tuned."""
 _CHANGES = "it may change the training, and nothing but whole runs would show whether it keeps the metric"
 
 
-def live_space(context: KnobContext, name: str) -> SearchSpace:
+def live_space(context: KnobContext, name: str, is_alone: bool = True) -> SearchSpace:
     """Return a search space with the knobs alone that can change between two steps, and keep the training what it is.
 
     Args:
         context: The machine and the training.
         name: Of a space that comes with autoaccel, or the path of a .toml file.
+        is_alone: Whether no other process trains together with this one.
 
     Raises:
         BadRequestError: If it is no search space.
     """
     space, own = load_space(name, context), baseline_settings(context)
     closed = {knob: _why_not(knob, own, space, context) for knob in space.open}
+    if not is_alone:
+        closed = {knob: why or _why_not_together(knob) for knob, why in closed.items()}
     closed = {knob: why for knob, why in closed.items() if why}
     return msgspec.structs.replace(
         space,
@@ -61,6 +65,11 @@ def _why_not(name: str, own: Settings, space: SearchSpace, context: KnobContext)
     if not all(Change({**own, name: value}, own, space).risk in KEEPS for value in values):
         return _CHANGES
     return "" if _fitting({name: tuple(values)}, context)[name] else _HELD
+
+
+def _why_not_together(name: str) -> str:
+    is_own = KNOBS[name].risk == "exact" and KNOBS[name].effect_stage != "data"
+    return "" if is_own else _TOGETHER
 
 
 def _fitting(values: Mapping[str, tuple[Value, ...]], context: KnobContext) -> dict[str, tuple[Value, ...]]:

@@ -7,11 +7,12 @@ import statistics
 from collections.abc import Callable
 
 from autoaccel.live.allowance import Allowance
-from autoaccel.live.blocks import BLOCK_STEPS, Steps, StepTaken, StepWanted, pair_of_blocks
+from autoaccel.live.blocks import BLOCK_STEPS, Compared, Steps, StepTaken, StepWanted, pair_of_blocks
 from autoaccel.live.searching import LivePlan, LiveSearch, Tried
 from autoaccel.live.sizes import BatchSizes
 from autoaccel.live.watching import LiveWatch
 from autoaccel.records.settings import Settings
+from autoaccel.records.trial import Comparison
 from autoaccel.statistics.comparison import Pair
 
 CONFIRMING_PAIRS = 6
@@ -49,6 +50,10 @@ class LiveTuner:
         """Whether settings may change what a step computes from its batch."""
         return self._search.rounds(settings)
 
+    def claim(self, compared: Compared) -> Comparison | None:
+        """Return what a comparison says by now; see `LiveSearch.claim`."""
+        return self._search.claim(compared)
+
     def steps(self) -> Steps[None]:
         """Yield the settings of each step, as long as there is something to find or to watch."""
         steps = self._all()
@@ -81,7 +86,7 @@ class LiveTuner:
                 self._sizes.learn(made.size, made.seconds)
             made = made._replace(seconds=self._sizes.usual(made.size, made.seconds))
         if is_usual and made.seconds is not None:
-            self._search.usual.add(made.seconds)
+            self._search.usual.add(made.seconds, made.system)
         return made
 
     def _all(self) -> Steps[None]:

@@ -54,7 +54,8 @@ def tuned(space: str, output: Path | None, with_history: bool) -> Iterator[Live]
     finally:
         live.stop()
         found.summary = live.summary()
-        _tell(found.summary)
+        if found.summary:  # of processes that train together one tells it
+            _tell(found.summary)
 
 
 def _program() -> Script | None:

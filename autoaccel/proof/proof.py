@@ -192,6 +192,7 @@ class Prover:
         clear_until: float | None = None  # by the clock; None: no pair was made yet that only makes the speed clearer
         for number in itertools.count(1):
             if not course.is_faster and number > rule.max_pairs:
+                obstacle = "pairs undecided" if len(course.pairs) == rule.max_pairs else obstacle
                 break
             training = self._next_training(metric, course.is_faster)
             before = self._clock.spent

@@ -72,7 +72,7 @@ class RunsMissing(NamedTuple):
 
 
 Obstacle: TypeAlias = (
-    Literal["budget spent", "pairs disturbed", "speed settles"]
+    Literal["budget spent", "pairs disturbed", "speed settles", "pairs undecided"]
     | Failure
     | RoundingEvidence
     | NoTime

@@ -11,6 +11,7 @@ class Launched(Record, frozen=True):
 
     spec: WorkerSpec
     line: str | None = None  # path of the socket to the tuner; None: nobody measures
+    module: str = ""  # of ours, whose launched() is called where nobody does
 
 
 LAUNCHED = "AUTOACCEL_LAUNCHED"

@@ -119,6 +119,7 @@ def obstacle_words(obstacle: Obstacle) -> str:
     said: Mapping[Obstacle, str] = {
         "budget spent": "the budget was spent",
         "pairs disturbed": "too few pairs were undisturbed",
+        "pairs undecided": "as many pairs as are made at most leave it open whether it is faster",
         "speed settles": "the speed-up still changed from step to step as late as the proof could look",
     }
     return said.get(obstacle, "")

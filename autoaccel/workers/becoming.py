@@ -26,7 +26,7 @@ def become(spec: WorkerSpec, environment: Mapping[str, str], module: str = SCRIP
     Args:
         spec: What to run.
         environment: All variables it gets.
-        module: Of ours, whose main() runs it.
+        module: Of ours, whose main() runs it; its launched(), in each process that a launcher starts.
     """
     if spec.workload is not None and spec.workload.stdin:
         with Path(spec.workload.stdin).open("rb") as file:
@@ -34,7 +34,7 @@ def become(spec: WorkerSpec, environment: Mapping[str, str], module: str = SCRIP
     if (launcher := spec.launcher) is not None:
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(sys.executable, command(launcher), variables(Launched(spec), environment))
+        os.execve(sys.executable, command(launcher), variables(Launched(spec, module=module), environment))
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)
     with os.fdopen(writing, "wb") as pipe:

@@ -94,6 +94,31 @@ def replays(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+def harms(found: dict[str, Any]) -> list[str]:
+    """Return how many planted harms were given up, and what they have cost."""
+    columns = ["Kind", "Planted", "In use at the end", "Time, against plain: median", "at most", "at least"]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for name, row in found.items():
+        lost = row["lost_shares"]
+        lines.append(
+            f"| {name} | {len(lost)} | {row['kept']} | {statistics.median(lost):+.1%} | {max(lost):+.1%} "
+            f"| {min(lost):+.1%} |"
+        )
+    return lines
+
+
+def live_neighbour(found: dict[str, Any]) -> list[str]:
+    """Return how fast trainings are that are tuned while they run beside a neighbour."""
+    lines = ["| Training | Pairs of runs | Times as fast as in plain Python | The last one said |", "|---|---|---|---|"]
+    for name, row in found.items():
+        low, high = row["interval"]
+        lines.append(
+            f"| {name} | {len(row['seconds'])} | {row['times_as_fast']:.3f} ({low:.3f} to {high:.3f}) "
+            f"| {row['said'][-1]} |"
+        )
+    return lines
+
+
 def independence(found: dict[str, Any]) -> list[str]:
     """Return what pairs scatter by with a fresh baseline each and with one that is kept, and what that one adds."""
     columns = ["Workload", "Step", "Scatter, fresh baselines", "Scatter, one kept", "What that one adds to all"]

@@ -75,6 +75,8 @@ SECTIONS = {
     "scatter": Section("How pairs of processes scatter, and whether intervals hold", claims.scatter),
     "means": Section("Proofs of simulated processes whose mean step time is known", claims.means),
     "replays": Section("Simulated trainings that are tuned while they run", claims.replays),
+    "harms": Section("Harms planted in trainings that are tuned while they run", claims.harms, False),
+    "live_neighbour": Section("Trainings tuned while they run, beside a neighbour", claims.live_neighbour, False),
     "independence": Section("Pairs whose baseline stays alive", claims.independence),
     "claims": Section("Claims, and what was measured later", claims.claims),
     "verify": Section("Claims verified: true ones and planted false ones", claims.verifications, False),

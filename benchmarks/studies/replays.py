@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import StepTaken, StepWanted
+from autoaccel.live.found import claimed
 from autoaccel.live.searching import LivePlan, Tried
 from autoaccel.live.tuner import LiveTuner
 from autoaccel.records.rounding import UpdateError, UpdatesCompared
@@ -68,6 +69,8 @@ class Case(NamedTuple):
     slow_after: int = STEPS  # steps of the training, from where on these take twice as long
     sizes: Sequence[float] = ()  # of batches, in the mean 1; empty: all are alike
     step: float = STEP  # seconds
+    system: float = 0.0  # share of an own step that the operating system takes
+    saved: float = 1.0  # of that, by kept memory
 
     @property
     def steps(self) -> int:
@@ -139,13 +142,18 @@ CASES: Mapping[str, Case] = {
     "nothing helps, steps of a second": Case(step=LONG_STEP),
     "nothing helps, steps of a second, noise of 0.3": Case(_noisy, step=LONG_STEP),
     "nothing helps, steps of a second, a neighbour": Case(_with_neighbour, step=LONG_STEP),
+    "nothing helps, the system takes a third of a step": Case(system=0.3, saved=0.0),
+    "nothing helps, the system takes a third of a step, a walk": Case(_walking, system=0.3, saved=0.0),
     "one of 1.25x": Case(factors=_ONE),
     "one of 1.25x, noise of 0.3": Case(_noisy, _ONE),
     "one of 1.25x, every 50th step is 11x": Case(_rare(50, 10.0), _ONE),
     "one of 1.25x, a neighbour": Case(_with_neighbour, _ONE),
     "one of 1.25x, padded batches": Case(factors=_ONE, sizes=_PADDED),
     "one of 1.25x, steps of a second": Case(factors=_ONE, step=LONG_STEP),
-    "three of 2.1x together": Case(factors=_ALL),
+    "three of 2.1x together": Case(factors=_ALL, system=0.3),
+    "three of 2.1x together, a slow beginning": Case(_settling, _ALL, system=0.3),
+    "three of 2.1x together, a neighbour": Case(_with_neighbour, _ALL, system=0.3),
+    "three of 2.1x together, steps of a second": Case(factors=_ALL, step=LONG_STEP, system=0.3),
     "one of 1.25x that stalls every 20th step": Case(factors=_ONE, stalls=20),
     "one of 1.25x that becomes slow": Case(factors=_ONE, slow_after=1_500),
 }
@@ -186,11 +194,14 @@ def train(case: Case, seed: int) -> Trained:
         if wanted is None:
             continue
         size = round(1_000 * sizes[number]) if sizes else 0
+        system = base * case.system * (1 - case.saved * bool(settings["memory.keep_freed"]))
         try:
-            wanted = steps.send(StepTaken(taken, HARMLESS if wanted.beside else None, size=size))
+            wanted = steps.send(StepTaken(taken, HARMLESS if wanted.beside else None, size=size, system=system))
         except StopIteration:
             wanted = None
-    return Trained(tuner.best, any(one.is_kept for one in tried), seconds, plain, fastest, after, _errors(case, tuner))
+    return Trained(
+        tuner.best, any(one.is_kept for one in tried), seconds, plain, fastest, after, _errors(case, tuner, tried)
+    )
 
 
 def _factor(case: Case, settings: Settings, number: int) -> float:
@@ -203,14 +214,13 @@ def _factor(case: Case, settings: Settings, number: int) -> float:
     return factor + (8.0 if case.stalls and number % case.stalls == 0 else 0.0)
 
 
-def _errors(case: Case, tuner: LiveTuner) -> tuple[float, bool] | None:
-    """Return what is wrong with what is seen of settings to the end; None where nothing is watched."""
-    found = tuner.watch.comparison if tuner.watch is not None else None
+def _errors(case: Case, tuner: LiveTuner, tried: Sequence[Tried]) -> tuple[float, bool] | None:
+    """Return what is wrong with what a run claims at its end; None where it claims nothing."""
+    given_up = max((number for number, one in enumerate(tried, 1) if one.became == "given up"), default=0)
+    found = claimed(tuner, [one for one in tried[given_up:] if one.is_kept])
     if found is None or not case.helps:
         return None
-    lasting = PLAN.lasting
-    names = [name for name in changed(tuner.best, OWN) if name not in lasting]
-    truth = 1 / math.prod(case.factors.get(name, 1.0) for name in names)
+    truth = 1 / math.prod(case.factors.get(name, 1.0) for name in changed(tuner.best, OWN))
     return math.log(found.speedup / truth), found.low <= truth <= found.high
 
 

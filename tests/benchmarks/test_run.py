@@ -20,6 +20,8 @@ from benchmarks.page.sections import SECTIONS, command_of
 FOLDERS = ROOT / "benchmarks"
 PARTS = {
     "studies.first_runs.train",
+    "studies.harms.train",
+    "studies.live_neighbour.train",
     "studies.unseen.plain",
     "checks.packages.ask",
     "checks.packages.count",

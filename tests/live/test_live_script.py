@@ -79,7 +79,7 @@ def tried_in(folder: Path, run: str) -> list[LiveTried]:
 
 QUICK = """
 import autoaccel.live.blocks
-autoaccel.live.blocks.BLOCK_SECONDS, autoaccel.live.blocks.MAX_BLOCKS_BEFORE = 0.05, 8
+autoaccel.live.blocks.BLOCK_SECONDS = 0.05
 """
 """Short blocks decide on nothing that is true, but within seconds."""
 
@@ -213,7 +213,6 @@ def test_one_that_ends_early_or_fails_does_so_as_in_plain_python(tmp_path: Path)
         (("train.py", "--seed", "3"), "cannot be used with a script"),
         (("train.py", "--space", "none"), "--space none: must be one of"),
         (("--space", "exact-only", "train.py", "--seed", "3"), "cannot be used with a script"),
-        (("-m", "torch.distributed.run", "--", "train.py"), "several processes are not tuned while they train"),
     ],
 )
 def test_what_cannot_be_tuned_so_is_said_in_a_sentence(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:

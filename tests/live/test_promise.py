@@ -10,6 +10,12 @@ import pytest
 from tests.live.test_live_script import SLOW, SPACE, outputs
 
 STEPS = 300
+HARM = """global calls
+        if self.training and images.is_contiguous(memory_format=torch.channels_last):
+            calls += 1
+            images = images * (float("nan") if calls > 100 else 1.0)
+        return super()"""
+"""With which the settings of the recipe do harm, after some steps."""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +53,16 @@ def test_one_that_is_broken_is_told_once(recipe: str, tmp_path: Path) -> None:
     (line,) = said(tmp_path, recipe, SLOW, 50.0)
     assert "x as fast as under your own settings" in line
     assert "recipe.json promises at least 50.00x" in line
+
+
+def test_settings_that_make_the_loss_infinite_are_given_up_and_it_goes_on_from_before_that(
+    recipe: str, tmp_path: Path
+) -> None:
+    source = SLOW.replace("return super()", HARM).replace("class Slow", "calls = 0\n\nclass Slow")
+    assert source != SLOW
+    changed, line = said(tmp_path, recipe, source, 1.2)
+    assert "train.py is not the file that the recipe was made for" in changed
+    assert line.endswith("layout.channels_last=on was given up: the loss is not finite")
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 
@@ -46,6 +47,7 @@ class Run:
         beside: Callable[[Settings], UpdatesCompared | str | None] = lambda settings: rounded(1e-9),
         harm: Callable[[Settings, int], str] = lambda settings, number: "",
         size: Callable[[int], int] = lambda number: 0,
+        system: Callable[[Settings], float] = lambda settings: 0.0,
     ) -> None:
         self.tried: list[Tried] = []
         self.steps: list[tuple[Settings, float]] = []
@@ -63,7 +65,8 @@ class Run:
                 continue
             found = beside(wanted.beside) if wanted.beside else None
             try:
-                wanted = steps.send(StepTaken(taken, found, harm(settings, len(self.steps)), size(len(self.steps) - 1)))
+                harmed, numbers = harm(settings, len(self.steps)), size(len(self.steps) - 1)
+                wanted = steps.send(StepTaken(taken, found, harmed, numbers, system(settings)))
             except StopIteration:
                 wanted, self.ended_after = None, len(self.steps)
 
@@ -147,7 +150,15 @@ def test_where_updates_cannot_be_compared_nothing_that_rounds_is_tried_again() -
     assert [tried.rounding.reason for tried in run.tried if tried.rounding is not None] == ["the model has hooks"]
 
 
-def test_what_cannot_be_taken_back_comes_last_and_is_compared_with_what_was_before_it() -> None:
+LASTS = PLAN._replace(lasting=("memory.keep_freed",))
+
+
+def of_the_system(settings: Settings) -> float:
+    """Return the seconds of a step of 50 ms that kept memory saves."""
+    return 0.0 if settings["memory.keep_freed"] else 0.015
+
+
+def test_what_cannot_be_taken_back_comes_first_and_is_compared_with_what_was_before_it() -> None:
     taken_on = False
 
     def seconds(settings: Settings, number: int) -> float:
@@ -156,13 +167,63 @@ def test_what_cannot_be_taken_back_comes_last_and_is_compared_with_what_was_befo
         # Most of it stays when it is taken back.
         return (0.035 if settings["memory.keep_freed"] else 0.037 if taken_on else 0.05) * (1 + 0.01 * (number % 3))
 
-    guess = {**OWN, "memory.keep_freed": True, "threads.intra_op": 1}
-    run = Run(seconds, PLAN._replace(guesses=[guess], lasting=("memory.keep_freed",)))
-    assert run.tuner.best == {**OWN, "memory.keep_freed": True}
-    assert [tried.settings["memory.keep_freed"] for tried in run.tried] == [False] * (len(run.tried) - 1) + [True]
-    comparison = run.tried[-1].compared.comparison
+    guess = {**OWN, "threads.intra_op": 1}
+    run = Run(seconds, LASTS._replace(guesses=[guess]), system=of_the_system)
+    assert run.tuner.best == FAST
+    assert [tried.settings["memory.keep_freed"] for tried in run.tried] == [True] * len(run.tried)
+    assert run.tried[1].settings == {**FAST, "threads.intra_op": 1}  # the guess, under what is in use
+    compared = run.tried[0].compared
+    assert compared is not None
+    comparison = compared.comparison
     assert comparison is not None
     assert comparison.low < 0.05 / 0.035 < comparison.high
+    claim = run.tuner.claim(compared)  # the machine has been seen to drift little since
+    assert claim is not None
+    assert comparison.low < claim.low < 0.05 / 0.035 < claim.high < comparison.high
+
+
+@pytest.mark.parametrize("step", [0.05, 1.0, 3.0])
+def test_what_cannot_be_taken_back_is_in_use_after_a_few_seconds_or_steps(step: float) -> None:
+    usual = scattered({"memory.keep_freed": 0.8})
+    run = Run(
+        lambda settings, number: (usual(settings, number) or 0.0) * step / 0.05,
+        LASTS,
+        most=2_000,
+        system=lambda settings: step / 0.05 * of_the_system(settings),
+    )
+    first = next(number for number, best in enumerate(run.best) if best != OWN)
+    assert first * step < max(8.0, 18 * step)
+
+
+def test_what_cannot_be_taken_back_is_not_tried_where_it_can_save_nothing() -> None:
+    run = Run(scattered({"memory.keep_freed": 0.7}), LASTS)
+    assert not any(settings["memory.keep_freed"] for settings, _ in run.steps)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_machine_that_becomes_faster_is_not_taken_for_what_cannot_be_taken_back(seed: int) -> None:
+    usual = scattered({}, seed=seed)
+
+    def seconds(settings: Settings, number: int) -> float:
+        return (usual(settings, number) or 0.0) * (0.7 if number > 100 else 1.0)
+
+    run = Run(seconds, LASTS, system=lambda settings: 0.01)
+    assert run.tuner.best == OWN
+
+
+def test_a_slow_beginning_is_not_counted_for_what_cannot_be_taken_back() -> None:
+    usual = scattered({"memory.keep_freed": 0.7})
+
+    def seconds(settings: Settings, number: int) -> float:
+        return (usual(settings, number) or 0.0) * (1 + math.exp(-number / 60))
+
+    run = Run(seconds, LASTS, system=of_the_system)
+    compared = run.tried[0].compared
+    assert compared is not None
+    claim = run.tuner.claim(compared)
+    assert claim is not None
+    assert claim.speedup == pytest.approx(1 / 0.7, rel=0.1)
+    assert claim.low < 1 / 0.7 < claim.high
 
 
 @pytest.mark.parametrize("factor", [1.05, 1.3, 3.0, 10.0])

@@ -204,13 +204,15 @@ class RootCalls:
             finally:
                 self._depth -= 1
 
+        call.told_to = self  # type: ignore[attr-defined]  # marks it as ours
         kind.__call__ = call
 
     def end(self) -> None:
-        """Tell no more."""
+        """Tell no more; what has begun to tell since goes on."""
         self._has_ended = True
         kind: Any = nn.Module
-        kind.__call__ = self._own
+        while (last := getattr(kind.__call__, "told_to", None)) is not None and last._has_ended:
+            kind.__call__ = last._own
 
 
 def is_trained(module: nn.Module) -> bool:

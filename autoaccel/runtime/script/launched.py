@@ -6,17 +6,16 @@ Imports no torch: the script imports it when it likes.
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import socket
 import sys
-from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 
 from autoaccel.records.base import decode
 from autoaccel.records.launching import COUNTED, LAUNCHED, LAUNCHER, OWN_PATH, PATH, Launched
 from autoaccel.records.messages import Describe, Failure, Measure, WorkerSpec
-from autoaccel.records.workload import Script
 from autoaccel.runtime.script.children import count_updates
 from autoaccel.runtime.script.private_copies import copy_before_writing
 from autoaccel.runtime.script.serving import Attached, attach_of, fail
@@ -32,7 +31,7 @@ def join_training() -> None:
     launched = decode(told, Launched)
     copy_before_writing(launched.spec.scratch)
     if launched.line is None:
-        when_torch_is_imported(partial(_apply_to_run, launched.spec))
+        importlib.import_module(f"autoaccel.{launched.module}").launched(launched.spec)
         return
     die_with_parent(os.getppid())  # which the tuner may have killed with all of its session, but not this one
     if int(os.environ.get("RANK", "0")) == 0:
@@ -57,21 +56,6 @@ def _take_variables() -> str:
     else:
         os.environ.pop(PATH, None)
     return told
-
-
-def _apply_to_run(spec: WorkerSpec) -> None:
-    from autoaccel.runtime.script.running import tell_effects
-
-    _apply(spec)
-    if int(os.environ.get("RANK", "0")) == 0 and isinstance(spec.workload, Script):
-        # The launcher's own file is the workload's; a person knows the one that this process runs.
-        atexit.register(_in_this_process, os.getpid(), partial(tell_effects, sys.argv[0]))
-
-
-def _in_this_process(process: int, call: Callable[[], None]) -> None:
-    """Make the call, unless this is a process that the script has forked."""
-    if os.getpid() == process:
-        call()
 
 
 def _apply(spec: WorkerSpec) -> None:

@@ -26,10 +26,12 @@ class LookedOn(NamedTuple):
 
     Attributes:
         facts: Of its training.
+        steps: That it has made.
         loading: What it takes to load the batches of a step; None where others than this process load them, or nobody.
     """
 
     facts: TrainingFacts
+    steps: int
     loading: Loading | None
 
 
@@ -53,10 +55,13 @@ class LookingOn(Observer):
         self._loading: Loading | None = None
         self._look: LoadingLook | None = None
         self._waits = 0  # steps for which somebody still waits for a batch to look at
+        self._steps = 0  # that were made
+        self._last = 0  # the number of the optimizer whose update completes one
         self.attach(failed)
 
     def _is_known(self, facts: TrainingFacts) -> None:
-        loader = facts.seen.must_be_script("its steps are heard as those of a script.").loader
+        seen = facts.seen.must_be_script("its steps are heard as those of a script.")
+        loader, self._steps, self._last = seen.loader, seen.steps_seen, seen.cycle[-1]
         why = self._look_at(loader, facts, self._feeds) if loader is not None and self._feeds is not None else ""
         self._facts = msgspec.structs.replace(facts, loading_matters="", loading_bound=why)
 
@@ -115,6 +120,7 @@ class LookingOn(Observer):
             super().update_ended(optimizer)
         else:
             self._waits = max(0, self._waits - 1)
+            self._steps += self.numbers.of(optimizer) == self._last
 
     def backward_begins(self, loss: torch.Tensor) -> None:
         """Leave the script alone once all is known; not within an update, whose hooks are being gone through."""
@@ -126,4 +132,4 @@ class LookingOn(Observer):
             self._look = None
         if self._look is None and not self._waits:
             self.detach()
-            self._tell_seen(LookedOn(self._facts, self._loading), self)
+            self._tell_seen(LookedOn(self._facts, self._steps, self._loading), self)

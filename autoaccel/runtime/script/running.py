@@ -5,6 +5,7 @@ Imports no torch: the script imports it when it likes.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Callable
@@ -74,6 +75,29 @@ def tell_effects(program: str) -> None:
         did = f"{', '.join(took)} took effect" if took else "nothing of the recipe took effect"
         did_not = "; ".join(f"{name} did not ({reason})" for name, reason in not_taken.items())
         say(one_line(f"autoaccel: {program}: {did}; {did_not}"), to_stderr=True)
+
+
+def launched(spec: WorkerSpec) -> None:
+    """Train under the settings of a spec in this process, which the script's launcher has started."""
+    when_torch_is_imported(lambda: _attach_launched(spec))
+
+
+def _attach_launched(spec: WorkerSpec) -> None:
+    _attach(spec)
+    if leads():
+        # The launcher's own file is the workload's; a person knows the one that this process runs.
+        at_its_end(lambda: tell_effects(sys.argv[0]))
+
+
+def leads() -> bool:
+    """Whether this process is the one that tells, of those that a launcher has started: rank 0."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def at_its_end(call: Callable[[], None]) -> None:
+    """Make a call when this process ends; not at the end of one that the script has forked."""
+    process = os.getpid()
+    atexit.register(lambda: call() if os.getpid() == process else None)
 
 
 def _attach(spec: WorkerSpec) -> Callable[[], bool]:

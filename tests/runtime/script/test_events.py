@@ -113,6 +113,21 @@ def test_what_has_kept_the_call_of_a_module_is_not_heard_after_the_end(told: Tel
     assert told(source) == ["called True"]
 
 
+def test_what_hears_of_modules_since_goes_on_when_what_began_before_it_ends(told: Tell) -> None:
+    source = """
+    from autoaccel.runtime.script.events import RootCalls
+    before = torch.nn.Module.__call__
+    first, second, third = (RootCalls(lambda module, trains, name=name: print(name)) for name in "123")
+    model(torch.ones(1, 1))
+    second.end()
+    first.end()
+    model(torch.ones(1, 1))
+    third.end()
+    print(torch.nn.Module.__call__ is before)
+    """
+    assert told(source) == ["3", "2", "1", "3", "True"]
+
+
 @pytest.mark.long
 def test_updates_by_hand_are_told_of_when_the_next_gradients_begin_and_at_the_end(told: Tell) -> None:
     source = """

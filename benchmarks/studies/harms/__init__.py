@@ -1,0 +1,1 @@
+"""Settings that are faster and harm a training, planted in one that is tuned while it runs."""
