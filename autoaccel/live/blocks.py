@@ -207,7 +207,8 @@ def blocks_in_a_row(settings: Settings, count: int, expected: float = math.inf) 
     blocks: list[Block] = []
     while len(blocks) < count:
         blocks.append((yield from _block(settings, expected, 0 if blocks else SETTLING_STEPS, 1)))
-        if blocks[-1].mean > TOO_SLOW * expected:
+        taken = [seconds for block in blocks for seconds in block.seconds]
+        if len(taken) >= BLOCK_STEPS and statistics.fmean(taken) > TOO_SLOW * expected:
             break
     return blocks
 
