@@ -27,7 +27,7 @@ from autoaccel.runtime.probing import probe_torch_beside
 from autoaccel.runtime.script.feeding import Feeds
 from autoaccel.runtime.script.looking_on import LookedOn, LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
-from autoaccel.runtime.script.together import Together, met
+from autoaccel.runtime.script.together import NOTHING_MORE, Together, met
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 
 _MAY_HARM = ("precision", "extension")
@@ -49,12 +49,19 @@ class LiveTraining:
         self._looking_on = LookingOn(self._feeds, self._seen, self._fail)
 
     def _seen(self, looked_on: LookedOn, looking_on: LookingOn) -> None:
+        if (device := looked_on.facts.device) != "cpu":
+            raise BadRequestError(f"it trains on {device}, and so far this is done on CPUs alone")
         together = met()
         if together is not None and not together.leads:
             self._script = LedScript(looked_on, looking_on, together)
             return
         started = Started(self._spec, self._say, self._began, self._planned_steps())
-        self._script = LiveScript(looked_on, looking_on, self._feeds, started, together)
+        try:
+            self._script = LiveScript(looked_on, looking_on, self._feeds, started, together)
+        except BaseException:
+            if together is not None:
+                together.tell(NOTHING_MORE)
+            raise
 
     def _fail(self, error: BaseException) -> None:
         self._error = error
@@ -105,8 +112,6 @@ class LiveScript:
             together: Reaches other processes that train together with this one, which decides; None: it trains alone.
         """
         facts = looked_on.facts
-        if facts.device != "cpu":
-            raise BadRequestError(f"it trains on {facts.device}, and so far this is done on CPUs alone")
         task = started.spec.task
         assert isinstance(task, TuneLive)
         self._say = started.say

@@ -118,7 +118,7 @@ class Follower:
         while True:
             switch = switch or self._together.hear()
             if switch is not None and self._made + 1 >= switch.step:
-                self.best = switch.settings
+                self.best = switch.settings or self.best
                 if switch.is_last:
                     return
                 switch = None

@@ -17,15 +17,10 @@ from tests.runtime.script.cases import CASES, Case
 from tests.runtime.script.test_hard_cases import in_folder
 
 _SECONDS = 40.0  # of each run, which is stopped then: some never end
-_ALWAYS = {"gan.py"}
-"""Several optimizers; the others are for `make check-long`."""
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=() if case.file in _ALWAYS else pytest.mark.long) for case in CASES],
-    ids=[" ".join((case.file, *case.arguments)) for case in CASES],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES, ids=[" ".join((case.file, *case.arguments)) for case in CASES])
 def test_a_script_trains_as_in_plain_python(case: Case, tmp_path: Path) -> None:
     plain, again, live = (run(case, tmp_path / name, name == "live") for name in ("plain", "again", "live"))
     told = [number for number, lines in enumerate(zip(plain[1], again[1], strict=False)) if lines[0] == lines[1]]

@@ -81,6 +81,7 @@ def test_what_harms_later_is_given_up_and_the_training_goes_on_from_before_it(tm
     assert calls < 350
 
 
+@pytest.mark.long
 def test_what_harms_at_once_is_left_and_the_training_goes_on_from_before_it(tmp_path: Path) -> None:
     printed, tried = harmed(tmp_path, "changed = changed * float('nan')", 300)
     assert [(one.became, one.harm) for one in tried] == [("left", "the loss is not finite")], printed

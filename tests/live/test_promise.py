@@ -49,6 +49,7 @@ def test_a_promise_that_is_kept_is_not_mentioned(recipe: str, tmp_path: Path) ->
     assert said(tmp_path, recipe, SLOW, 1.2) == []
 
 
+@pytest.mark.long
 def test_one_that_is_broken_is_told_once(recipe: str, tmp_path: Path) -> None:
     (line,) = said(tmp_path, recipe, SLOW, 50.0)
     assert "x as fast as under your own settings" in line

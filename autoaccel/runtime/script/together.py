@@ -23,6 +23,10 @@ class SwitchAt(Record, frozen=True):
     is_last: bool = False  # whether nothing changes any more
 
 
+NOTHING_MORE = SwitchAt(step=0, settings={}, is_last=True)
+"""Nothing changes: what decides has failed before it began."""
+
+
 class Together:
     """Reaches the other processes by the store in which they have met: no step waits for it, and no collective is made.
 
