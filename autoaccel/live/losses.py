@@ -36,7 +36,8 @@ class Losses:
             rounds: Whether the step was made under settings that round.
         """
         if not rounds:
-            self._before.append(loss)
+            if self._before or math.isfinite(loss):  # the first step is half over when somebody begins to hear
+                self._before.append(loss)
             self._since.clear()
             return ""
         self._steps += 1

@@ -117,6 +117,24 @@ def test_a_loss_above_all_before_is_harm() -> None:
     assert "not finite" in losses.add(math.nan, rounds=True)
 
 
+def test_a_first_step_whose_loss_was_not_heard_hides_no_harm() -> None:
+    losses = Losses()
+    losses.add(math.nan, rounds=False)
+    losses.add(2.0, rounds=False)
+    losses.change()
+    assert not losses.add(2.0, rounds=True)
+    assert "not finite" in losses.add(math.nan, rounds=True)
+
+
+def test_a_run_that_begins_with_settings_that_round_is_judged_by_its_own_losses() -> None:
+    losses = Losses()
+    assert not losses.add(math.nan, rounds=True)
+    assert not losses.add(2.0, rounds=True)
+    assert "not finite" in losses.add(math.inf, rounds=True)
+    without = Losses()
+    assert not any(without.add(math.nan, rounds=number > 5) for number in range(50))
+
+
 def test_a_training_that_diverges_by_itself_is_left_alone() -> None:
     losses = Losses()
     for _ in range(BEFORE):

@@ -501,3 +501,14 @@ def test_a_proof_that_is_likely_to_be_given_up_is_planned_as_the_pairs_that_tell
     assert likely_speed_seconds(8.0, 3.0) == pytest.approx(proof_seconds(8.0, 3.0) / 1.2)
     metric = MetricTime(132.0, 3)
     assert likely_speed_seconds(8.0, 1.3, metric) == pytest.approx(proof_seconds(8.0, 1.3, metric) / 1.2 - 132.0)
+
+
+def test_what_all_pairs_leave_open_is_told_apart_from_pairs_that_were_disturbed(facts: TrainingFacts) -> None:
+    rule = rule_for(1, 1.02, drift=0.07)  # as on a virtual machine, whose offset no number of pairs takes away
+    proof = Prover(FakePairs(0.195, scatter=0.02).compare, facts, BudgetClock(600.0), ignore).prove(
+        SETTINGS, rule, None
+    )
+    assert (proof.result, proof.obstacle, len(proof.pairs)) == ("incomplete", "pairs undecided", MAX_PAIRS)
+    pairs = FakePairs(0.4)
+    pairs.untrusted = MAX_PAIRS
+    assert proved(facts, pairs, steps=None).obstacle == "pairs disturbed"
