@@ -172,7 +172,8 @@ def compare_before_and_after(before: Sequence[Block], other: Settings, rule: Spe
     shows what they win. It is shown by what the operating system spends: that becomes far less by no machine's drift,
     and it is CPU time that the step had to wait for, or that another could have used (on two cores, nine trainings of
     0.3 to 3.2 s a step in which it was 3 % or more: kept memory took away 79 to 99 % of it, and where it had been half
-    of the step, made that 1.5 and 1.6 times as fast). So they are faster if it is saved and the steps are not shown to be slower.
+    of the step, made that 1.5 and 1.6 times as fast). So they are faster if it is saved and the steps are not shown to
+    be slower.
 
     Args:
         before: Steps under what is in use.
