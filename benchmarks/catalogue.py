@@ -107,6 +107,12 @@ BENCHMARKS = (
         ends_in_time=True,
     ),
     Benchmark(
+        "live-scripts", "studies.live_scripts",
+        "scripts as they are, tuned while they train: whether they end as in plain Python, and how much sooner",
+        {"live_scripts": 7}, 35, needs="installs Lightning, transformers, accelerate, timm and torchvision",
+        extra="scripts", ends_in_time=True,
+    ),
+    Benchmark(
         "script-overhead", "studies.script_overhead",
         "what autoaccel adds to the steps of scripts, in their runs and where it measures them, beside plain Python",
         {"script_overhead": 5}, 20,

@@ -54,6 +54,7 @@ class StepTaken(NamedTuple):
     seconds: float | None  # None where they do not count: something else was done beside it, such as an evaluation
     beside: UpdatesCompared | str | None = None  # what updates beside say once there are enough, or why they cannot
     harm: str = ""  # that its loss shows, in words
+    doubt: str = ""  # what its loss shows that may be harm, in words: updates must tell
     size: int = 0  # numbers in its batch; 0 where nobody knows
     system: float = 0.0  # CPU seconds that the operating system spent on it, all threads together
 

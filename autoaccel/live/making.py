@@ -12,7 +12,7 @@ from typing import NamedTuple
 from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import StepTaken, StepWanted
 from autoaccel.live.found import peak_bytes
-from autoaccel.live.losses import WATCHED_STEPS, Losses
+from autoaccel.live.losses import RENEWED_STEPS, Losses, LossSays
 from autoaccel.live.searching import Tried
 from autoaccel.live.together import Decides
 from autoaccel.records.settings import Settings
@@ -86,7 +86,10 @@ class LiveSteps:
         self._ask(None)
 
     def told(self, tried: Tried) -> None:
-        """A comparison has ended."""
+        """A comparison has ended; after harm, the training goes back to where it was before, if that was kept."""
+        if tried.harm and self._kept is not None:
+            self._kept.restore()
+            self._kept = None
         if tried.is_kept:
             self._losses.change()
         if not self._tuner.rounds(tried.settings if tried.is_kept else self._tuner.best):
@@ -119,10 +122,9 @@ class LiveSteps:
             # What former workers had ready, or those that begin still make ready, says nothing of what is in use.
             seconds, feeds.unsettled = None if feeds.unsettled else seconds, False
         system = os.times().system
-        made = StepTaken(seconds, beside, self._harm(), self._switched.size, system - self._system)
+        harm, doubt = self._says()
+        made = StepTaken(seconds, beside, harm, doubt, self._switched.size, system - self._system)
         self._switched.size, self._system = 0, system
-        if made.harm:
-            self._go_back()
         self._ask(made)
         self._steering.allowance.add_between(time.perf_counter() - began)
 
@@ -152,14 +154,14 @@ class LiveSteps:
         if self._steering.feeds is not None:
             self._steering.feeds.load_by(LoadedBy(int(settings["loader.workers"]), int(settings["loader.prefetch"])))
 
-    def _harm(self) -> str:
-        """Return what harm the last step shows, in words: settings that round are in use."""
+    def _says(self) -> LossSays:
+        """Return what the loss of the last step says: settings that round are in use."""
         if not self._steering.may_round or (not self._rounds and self._tuner.has_searched):
-            return ""  # nobody will ask for a loss that has come before
-        harm = self._losses.add(self._followed.loss, self._rounds)
-        if self._kept is not None and not harm:
+            return LossSays()  # nobody will ask for a loss that has come before
+        says = self._losses.add(self._followed.loss, self._rounds)
+        if self._kept is not None and not says.harm:
             self._kept.step()
-        return harm
+        return says
 
     def _keep_state(self) -> None:
         """Keep what the training is before steps that may harm it, if there is room for it."""
@@ -168,12 +170,6 @@ class LiveSteps:
         state = self._followed.trained_state() if self._has_room else None
         self._kept = KeptState(state) if state is not None else None
         self._may_keep = self._kept is not None
-
-    def _go_back(self) -> None:
-        """Go back to where the training was before it was harmed, if that was kept."""
-        if self._kept is not None:
-            self._kept.restore()
-            self._kept = None
 
     @property
     def _has_room(self) -> bool:
@@ -203,7 +199,7 @@ class KeptState:
     def step(self) -> None:
         """A step was made that shows no harm."""
         self._steps += 1
-        if self._steps == WATCHED_STEPS:
+        if self._steps == RENEWED_STEPS:
             self._copy, self._steps = self._state.copy(), 0
 
     def restore(self) -> None:

@@ -35,8 +35,8 @@ def keep_promise(spec: WorkerSpec) -> Callable[[], bool]:
 
     Now and then a short block of steps is made under the user's own settings, as far as they can be taken on. Settings
     that are slower than these are given up, which is said in a line; so are steps that are clearly less fast than was
-    promised. If settings that round make the loss infinite, the training goes back to a state that was kept before, and
-    on without them. That it rises cannot be told: no loss is known from before they were in use.
+    promised. If settings that round make the loss infinite, or make it rise, as updates then show, the training goes
+    back to a state that was kept before, and on without them.
 
     Returns:
         What tells whether an update was heard since.

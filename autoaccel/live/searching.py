@@ -147,7 +147,7 @@ class LiveSearch:
         if change.risk not in KEEPS:
             return
         if passing != own:
-            rounding = (yield from self._rounding_of(passing)) if change.risk == "rounding" else None
+            rounding = (yield from self.rounding_of(passing)) if change.risk == "rounding" else None
             is_kept = rounding is None or rounding.verdict == "holds"
             self._tell(Tried(passing, own, None, rounding, "kept" if is_kept else "left"))
             if not is_kept:
@@ -170,6 +170,16 @@ class LiveSearch:
         if not pairs:
             return compared.comparison
         return SpeedRule(1 - CONFIDENCE, 1.0, drift=self.usual.drift(len(pairs))).compare(pairs)
+
+    def rounding_of(self, settings: Settings) -> Steps[RoundingEvidence]:
+        """Return whether settings that round keep the training what it is, by updates beside its own."""
+        found = None
+        while found is None:
+            found = (yield StepWanted(self.base, settings)).beside
+        if isinstance(found, str):
+            self._why_not_beside = found
+            return RoundingEvidence("open", found, 0, 0, 0)
+        return judge_updates(found)
 
     def round_no_more(self, why: str) -> None:
         """Try nothing from now on that may change what a step computes."""
@@ -194,7 +204,7 @@ class LiveSearch:
         rounding = None
         if any(settings[name] != self.best[name] for name in self.plan.judged_first):
             yield from self._wait(BESIDE_STEPS * self._allowance.usual_seconds)
-            rounding = yield from self._rounding_of(settings)
+            rounding = yield from self.rounding_of(settings)
             if rounding.verdict != "holds":
                 self._tell(Tried(settings, self.best, None, rounding))
                 return
@@ -209,7 +219,7 @@ class LiveSearch:
             cost = BESIDE_STEPS * self._allowance.usual_seconds
             while not self._allowance.may(cost, is_faster=True, gain=1 - 1 / speedup):
                 yield StepWanted(self.best)
-            rounding = yield from self._rounding_of(settings)
+            rounding = yield from self.rounding_of(settings)
         is_kept = compared.is_faster and (rounding is None or rounding.verdict == "holds")
         self._tell(Tried(settings, self.best, compared, rounding, "kept" if is_kept else "left"))
         if is_kept:
@@ -241,16 +251,6 @@ class LiveSearch:
         """What a block loses under settings that are too slow."""
         usual = self._allowance.usual_seconds
         return (TOO_SLOW - 1) * max(BLOCK_SECONDS, (BLOCK_STEPS + SETTLING_STEPS) * usual)
-
-    def _rounding_of(self, settings: Settings) -> Steps[RoundingEvidence]:
-        """Return whether settings that round keep the training what it is, by updates beside its own."""
-        found = None
-        while found is None:
-            found = (yield StepWanted(self.base, settings)).beside
-        if isinstance(found, str):
-            self._why_not_beside = found
-            return RoundingEvidence("open", found, 0, 0, 0)
-        return judge_updates(found)
 
     @property
     def _rule(self) -> SpeedRule:

@@ -10,6 +10,7 @@ from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import BLOCK_STEPS, Compared, Steps, StepTaken, StepWanted, pair_of_blocks
 from autoaccel.live.searching import LivePlan, LiveSearch, Tried
 from autoaccel.live.sizes import BatchSizes
+from autoaccel.live.usual import BLOCKS_BEFORE
 from autoaccel.live.watching import LiveWatch
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
@@ -64,8 +65,11 @@ class LiveTuner:
                 if made.harm:
                     steps = self._after_harm(wanted.settings, made.harm)
                     wanted = next(steps)
-                elif self._is_disappointed(wanted) and (yield from self._is_slower_in_turns()):
-                    steps = self._after_disappointment()
+                elif made.doubt:
+                    steps = self._in_doubt(wanted.settings, made, steps)
+                    wanted = next(steps)
+                elif self._is_disappointed(wanted):
+                    steps = self._disappointed(made, steps)
                     wanted = next(steps)
                 else:
                     wanted = steps.send(made)
@@ -123,6 +127,7 @@ class LiveTuner:
         """
         base = self._search.base
         if base == self.best:
+            yield from self._hear()
             return False
         self.watch = LiveWatch(base, self.best, self._allowance, self._chance)
         self._allowance.watch()
@@ -131,6 +136,11 @@ class LiveTuner:
         self._tell(Tried(self.best, base, self.watch.compared, became="given up"))
         self._stop_watching()
         return True
+
+    def _hear(self) -> Steps[None]:
+        """Make steps as they are until it is known how they drift: what cannot be taken back is claimed with that."""
+        while self.best != self._search.plan.own and not self._search.usual.knows_drift(BLOCKS_BEFORE):
+            yield StepWanted(self.best)
 
     def _stop_watching(self) -> None:
         self._search.begin_again()
@@ -146,29 +156,44 @@ class LiveTuner:
             self._stop_watching()
         yield from self._search_and_watch()
 
+    def _in_doubt(self, settings: Settings, made: StepTaken, interrupted: Steps[None]) -> Steps[None]:
+        """Go on as before if updates still show that settings do no harm; else without them.
+
+        A loss rises by itself in many trainings: where what is learned changes, or where models play one another.
+        """
+        evidence = yield from self._search.rounding_of(settings)
+        if evidence.verdict == "holds":
+            yield from _resumed(interrupted, made)
+        else:
+            yield from self._after_harm(
+                settings, f"{made.doubt}, and its updates are no longer those of your own settings"
+            )
+
     def _is_disappointed(self, wanted: StepWanted) -> bool:
         return self._is_usual(wanted) and self.best != self._search.base and self._allowance.is_disappointed
 
-    def _is_slower_in_turns(self) -> Steps[bool]:
-        """Return whether steps in use take longer than others do now: the machine may have become slow, not these.
+    def _disappointed(self, made: StepTaken, interrupted: Steps[None]) -> Steps[None]:
+        """Go on without settings whose steps take longer than others do now, if they do: the machine may be slow.
 
         All their steps count, because blocks of a few may miss what is rare.
         """
         turns: list[Pair] = []
         for _ in range(CONFIRMING_PAIRS):
-            steps = pair_of_blocks(self.best, self._search.base, self._chance)
-            wanted = next(steps)
-            while True:
-                made = self._counted(wanted, (yield wanted))
-                try:
-                    wanted = steps.send(made)
-                except StopIteration as end:
-                    turns += end.value.turns
-                    break
-        return self._allowance.usual_seconds >= statistics.fmean(own for _, own in turns)
-
-    def _after_disappointment(self) -> Steps[None]:
-        """Go on without settings whose steps take longer in the mean than those before them."""
+            pair = yield from pair_of_blocks(self.best, self._search.base, self._chance)
+            turns += pair.turns
+        if self._allowance.usual_seconds < statistics.fmean(own for _, own in turns):
+            yield from _resumed(interrupted, made)
+            return
         self._tell(Tried(self.best, self._search.base, None, became="given up"))
         self._stop_watching()
         yield from self._search_and_watch()
+
+
+def _resumed(interrupted: Steps[None], made: StepTaken) -> Steps[None]:
+    """Yield the steps of what was interrupted after one was made."""
+    while True:
+        try:
+            wanted = interrupted.send(made)
+        except StopIteration:
+            return
+        made = yield wanted

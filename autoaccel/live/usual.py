@@ -65,6 +65,10 @@ class UsualBlocks:
         changes = abs(statistics.fmean(self._logs[-half:]) - statistics.fmean(self._logs[-BLOCKS_BEFORE:-half]))
         return blocks if changes <= STEADY or len(self._last) == MAX_BLOCKS_BEFORE else None
 
+    def knows_drift(self, blocks: int) -> bool:
+        """Whether enough blocks were seen to say; see `drift`."""
+        return len(self._starts(blocks)) >= _MIN_DIFFERENCES
+
     def drift(self, blocks: int) -> float:
         """Return by how much the mean of so many blocks differs from that of as many right after them, but for noise.
 
@@ -73,8 +77,7 @@ class UsualBlocks:
         Neumann, The Annals of Mathematical Statistics 12, 1941: the mean square successive difference). Where too few
         were seen to say, what is usual on machines.
         """
-        starts = range(0, len(self._logs) - 2 * blocks + 1, max(1, blocks // 2))
-        if len(starts) < _MIN_DIFFERENCES:
+        if not self.knows_drift(blocks):
             return UNKNOWN_DRIFT
         squares = [
             (
@@ -82,7 +85,11 @@ class UsualBlocks:
                 - statistics.fmean(self._logs[at + blocks : at + 2 * blocks])
             )
             ** 2
-            for at in starts
+            for at in self._starts(blocks)
         ]
         noise = statistics.fmean((other - one) ** 2 for one, other in itertools.pairwise(self._logs)) / blocks
         return math.sqrt(max(0.0, statistics.fmean(squares) - noise))
+
+    def _starts(self, blocks: int) -> range:
+        """Return where so many blocks begin of which as many follow."""
+        return range(0, len(self._logs) - 2 * blocks + 1, max(1, blocks // 2))

@@ -8,21 +8,21 @@ import statistics
 
 from autoaccel.live.allowance import Allowance
 from autoaccel.live.blocks import BLOCK_SECONDS, BLOCK_STEPS, Compared, Steps, StepWanted, pair_of_blocks
-from autoaccel.live.losses import WATCHED_STEPS
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD, Pair
 from autoaccel.statistics.deciding import SpeedRule
 
-RECENT_PAIRS = (2, 3, 6)
-"""The last so many show that settings have become slower than the user's own: the fewer, the slower they must be."""
+RECENT_PAIRS = (2, 3, 6, 12, 24)
+"""The last so many show that settings have become slower than the user's own: the fewer, the slower they must be; the
+more, the more their steps may scatter."""
 SLOWER = 1.25
 """Times as long as in the mean: steps in use that take so much are a reason to compare at once. A guess."""
 RARELY = 10  # times as long as a block it is at least from one such reason to the next
 
 SHORT_STEP = 0.01
 """Seconds: to look at a step takes 0.1 to 0.2 ms (two cores, torch 2.13), more than a hundredth of a shorter one."""
-ENOUGH_PAIRS = 8  # after which such steps are made without anybody looking, as in plain Python
+ENOUGH_PAIRS, ENOUGH_STEPS = 8, 1000  # after which such steps are made without anybody looking, as in plain Python
 
 
 class LiveWatch:
@@ -66,11 +66,7 @@ class LiveWatch:
         Return whether it is; False where enough was seen of steps that are too short to be looked at any longer.
         """
         while not any(self._is_slower(pairs) for pairs in RECENT_PAIRS):
-            if (
-                self.pairs >= ENOUGH_PAIRS
-                and self._made >= WATCHED_STEPS
-                and self._allowance.usual_seconds < SHORT_STEP
-            ):
+            if self.pairs >= ENOUGH_PAIRS and self._made >= ENOUGH_STEPS and self._allowance.usual_seconds < SHORT_STEP:
                 return False
             yield from self._train_on()
             made = yield from pair_of_blocks(self._best, self._own, self._chance)

@@ -31,6 +31,24 @@ def scripts(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def live_scripts(found: Mapping[str, Any]) -> list[str]:
+    """Return how each script ended that was tuned while it trained, beside plain Python."""
+    columns = ("Script", "Plain, before and after", "Tuned", "Times as fast", "It says", "Numbers that are the same")
+    columns += ("The next differs by", "Ends at: plain, tuned, plain")
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    for name, row in found.items():
+        plain = " and ".join(map(format_duration, row["plain_seconds"]))
+        said = row["said"][-1].partition("autoaccel: ")[2] if row["said"] else "nothing"
+        differs = "" if row["first_difference"] is None else f"{row['first_difference']:.1g}"
+        ends = ", ".join("" if one is None else f"{one:.4g}" for one in row["ends_at"])
+        codes = "" if len(set(row["exit_codes"])) == 1 else f"**exit codes {row['exit_codes']}** "
+        lines.append(
+            f"| {name} | {plain} | {format_duration(row['seconds'])} | {codes}{row['times_as_fast']:.2f} | {said} "
+            f"| {row['same']} of {row['numbers'][1]} (plain again: {row['same_in_plain']}) | {differs} | {ends} |"
+        )
+    return lines
+
+
 _ENDS = {0: "a recipe", 1: "own settings", 2: "declined, or a larger budget", 3: "the script fails"}
 
 

@@ -18,6 +18,7 @@ from benchmarks.page.rounding import rounding
 from benchmarks.page.scripts import (
     faults,
     hard_cases,
+    live_scripts,
     public_scripts,
     script_hooks,
     script_overhead,
@@ -64,6 +65,7 @@ SECTIONS = {
     "evidence": Section("Metrics that are hard to judge", evidence),
     "budgets": Section("Less than ten minutes", budgets),
     "scripts": Section("Scripts as they are", scripts),
+    "live_scripts": Section("Scripts as they are, tuned while they train", live_scripts, False),
     "hard_cases": Section("Scripts as people write them, from end to end", hard_cases, False),
     "packages": Section("What is believed of trainings by well-known packages", packages, False),
     "users_files": Section("The user's files, after scripts that write to them", users_files, False),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from pathlib import Path
 
 import pytest
 
-from autoaccel.live.losses import BEFORE, WINDOW, Losses
+from autoaccel.live.losses import BEFORE, SOON, WINDOW, Losses, LossSays
 from autoaccel.records.live import LiveTried
 from tests.cases import rest_is_long
 from tests.live.test_live_script import SLOW, SPACE, outputs, tried_in
@@ -42,9 +43,9 @@ print("autoaccel:", live.summary())
 """
 
 
-def harmed(folder: Path, harm: str, steps: int = 800) -> tuple[str, list[LiveTried]]:
+def harmed(folder: Path, harm: str, steps: int = 800, slow: str = SLOW) -> tuple[str, list[LiveTried]]:
     (folder / "space.toml").write_text(SPACE)
-    done = outputs(folder, "-c", HARMED.replace("HARM", harm).replace("SLOW", SLOW), str(steps))
+    done = outputs(folder, "-c", HARMED.replace("HARM", harm).replace("SLOW", slow), str(steps))
     assert done.returncode == 0, done.stderr
     return done.stdout, tried_in(folder, "harmed-1")
 
@@ -68,6 +69,7 @@ def test_without_harm_it_is_kept(tmp_path: Path) -> None:
     rest_is_long(
         [
             pytest.param("changed = changed + 3 * torch.randn_like(changed) if calls > 250 else changed", id="noise"),
+            pytest.param("changed = changed.roll(1, 0) if calls > 250 else changed", id="others' labels"),
             pytest.param("changed = changed * float('nan') if calls > 250 else changed", id="not finite"),
         ]
     ),
@@ -79,6 +81,17 @@ def test_what_harms_later_is_given_up_and_the_training_goes_on_from_before_it(tm
     loss, calls = end_of(printed)
     assert loss < 0.1  # it was 2.3 at first
     assert calls < 350
+
+
+RISES = ("model(inputs +", "model((inputs if step < 600 else -inputs) +")
+"""A training that turns to something else."""
+
+
+@pytest.mark.long
+def test_a_loss_that_rises_by_itself_changes_nothing(tmp_path: Path) -> None:
+    printed, tried = harmed(tmp_path, "pass", slow=SLOW.replace(*RISES))
+    assert [one.became for one in tried] == ["kept"], printed
+    assert "given up" not in printed
 
 
 @pytest.mark.long
@@ -98,23 +111,62 @@ def test_what_becomes_slow_later_is_given_up(tmp_path: Path) -> None:
     assert end_of(printed)[1] < 400
 
 
-def test_losses_that_scatter_or_rise_by_themselves_are_no_harm() -> None:
+WELL = LossSays()
+
+
+def of_level(losses: Losses, level: float, steps: int, rounds: bool = True) -> list[LossSays]:
+    """Return what losses say that scatter around a level."""
+    return [losses.add(level + 0.1 * (step % 2), rounds) for step in range(steps)]
+
+
+def test_losses_that_scatter_or_rise_without_settings_that_round_are_no_harm() -> None:
     losses = Losses()
     falling = [2.0 / (1 + 0.01 * step) * (1 + 0.3 * math.sin(step)) for step in range(600)]
-    assert not any(losses.add(loss, rounds=number % 20 > 10 or number > 200) for number, loss in enumerate(falling))
+    said = [losses.add(loss, rounds=number % 20 > 10 or number > 200) for number, loss in enumerate(falling)]
+    assert set(said) == {WELL}
     alone = Losses()
-    assert not any(alone.add(float(step), rounds=False) for step in range(200))
+    assert {alone.add(float(step), rounds=False) for step in range(200)} == {WELL}
 
 
-def test_a_loss_above_all_before_is_harm() -> None:
+def test_a_loss_that_scatters_is_hardly_ever_doubted() -> None:
+    chance, losses = random.Random(0), Losses()
+    said = [losses.add(chance.gauss(1.0, 0.3), rounds=number > BEFORE) for number in range(200_000)]
+    assert not any(one.harm for one in said)
+    assert sum(bool(one.doubt) for one in said) <= 2
+
+
+def test_a_loss_above_all_before_is_harm_soon_after_the_change() -> None:
     losses = Losses()
-    for step in range(BEFORE):
-        assert not losses.add(1.0 + 0.1 * (step % 2), rounds=False)
+    assert set(of_level(losses, 1.0, BEFORE, rounds=False)) == {WELL}
     losses.change()
-    said = [losses.add(1.2, rounds=True) for _ in range(WINDOW)]
-    assert said[:-1] == [""] * (WINDOW - 1)
-    assert "the loss rose to 1.2" in said[-1]
-    assert "not finite" in losses.add(math.nan, rounds=True)
+    said = of_level(losses, 1.2, WINDOW)
+    assert said[:-1] == [WELL] * (WINDOW - 1)
+    assert "the loss rose to 1.25, above the 1.1" in said[-1].harm
+    assert "not finite" in losses.add(math.nan, rounds=True).harm
+
+
+@pytest.mark.parametrize("is_recipe", [False, True], ids=["found in this run", "of a recipe"])
+def test_later_it_is_a_doubt_though_it_was_as_high_at_the_beginning(is_recipe: bool) -> None:
+    losses = Losses()
+    of_level(losses, 2.0, BEFORE, rounds=is_recipe)
+    losses.change()
+    assert set(of_level(losses, 1.0, SOON + BEFORE)) == {WELL}
+    said = [one.doubt for one in of_level(losses, 1.5, 2 * WINDOW)]
+    (doubt,) = filter(None, said)
+    assert re.match(r"the loss rose to 1\.\d+, above the 1\.1 that was the highest of 64 steps before", doubt)
+
+
+def test_what_turns_to_something_else_again_and_again_is_doubted_less_and_less() -> None:
+    losses = Losses()
+    of_level(losses, 1.0, BEFORE, rounds=False)
+    losses.change()
+    doubts = []
+    for _ in range(100):
+        said = [*of_level(losses, 1.0, 100), *of_level(losses, 2.0, 100)]
+        assert not any(one.harm for one in said)
+        doubts.append(sum(bool(one.doubt) for one in said))
+    assert doubts[0] == 1
+    assert 3 < sum(doubts) < 12  # of 100
 
 
 def test_a_first_step_whose_loss_was_not_heard_hides_no_harm() -> None:
@@ -122,21 +174,21 @@ def test_a_first_step_whose_loss_was_not_heard_hides_no_harm() -> None:
     losses.add(math.nan, rounds=False)
     losses.add(2.0, rounds=False)
     losses.change()
-    assert not losses.add(2.0, rounds=True)
-    assert "not finite" in losses.add(math.nan, rounds=True)
+    assert losses.add(2.0, rounds=True) == WELL
+    assert "not finite" in losses.add(math.nan, rounds=True).harm
 
 
 def test_a_run_that_begins_with_settings_that_round_is_judged_by_its_own_losses() -> None:
     losses = Losses()
-    assert not losses.add(math.nan, rounds=True)
-    assert not losses.add(2.0, rounds=True)
-    assert "not finite" in losses.add(math.inf, rounds=True)
+    assert losses.add(math.nan, rounds=True) == WELL
+    assert losses.add(2.0, rounds=True) == WELL
+    assert "not finite" in losses.add(math.inf, rounds=True).harm
     without = Losses()
-    assert not any(without.add(math.nan, rounds=number > 5) for number in range(50))
+    assert {without.add(math.nan, rounds=number > 5) for number in range(50)} == {WELL}
 
 
 def test_a_training_that_diverges_by_itself_is_left_alone() -> None:
     losses = Losses()
     for _ in range(BEFORE):
         losses.add(math.nan, rounds=False)
-    assert not losses.add(math.nan, rounds=True)
+    assert losses.add(math.nan, rounds=True) == WELL

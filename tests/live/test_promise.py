@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import rest_is_long
 from tests.live.test_live_script import SLOW, SPACE, outputs
 
 STEPS = 300
 HARM = """global calls
         if self.training and images.is_contiguous(memory_format=torch.channels_last):
             calls += 1
-            images = images * (float("nan") if calls > 100 else 1.0)
+            images = HARMED if calls > 100 else images
         return super()"""
 """With which the settings of the recipe do harm, after some steps."""
 
@@ -56,14 +57,26 @@ def test_one_that_is_broken_is_told_once(recipe: str, tmp_path: Path) -> None:
     assert "recipe.json promises at least 50.00x" in line
 
 
-def test_settings_that_make_the_loss_infinite_are_given_up_and_it_goes_on_from_before_that(
-    recipe: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("harmed", "said_of_it"),
+    rest_is_long(
+        [
+            ('images * float("nan")', "the loss is not finite"),
+            ("images.roll(1, 0)", "and its updates are no longer those of your own settings"),
+        ]
+    ),
+)
+def test_settings_that_harm_are_given_up_and_it_goes_on_from_before_that(
+    recipe: str, tmp_path: Path, harmed: str, said_of_it: str
 ) -> None:
-    source = SLOW.replace("return super()", HARM).replace("class Slow", "calls = 0\n\nclass Slow")
+    source = SLOW.replace("return super()", HARM.replace("HARMED", harmed)).replace(
+        "class Slow", "calls = 0\n\nclass Slow"
+    )
     assert source != SLOW
     changed, line = said(tmp_path, recipe, source, 1.2)
     assert "train.py is not the file that the recipe was made for" in changed
-    assert line.endswith("layout.channels_last=on was given up: the loss is not finite")
+    assert "layout.channels_last=on was given up: the loss" in line
+    assert line.endswith(said_of_it)
 
 
 @pytest.mark.long

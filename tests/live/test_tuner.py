@@ -46,6 +46,7 @@ class Run:
         most: int = 6_000,
         beside: Callable[[Settings], UpdatesCompared | str | None] = lambda settings: rounded(1e-9),
         harm: Callable[[Settings, int], str] = lambda settings, number: "",
+        doubt: Callable[[Settings, int], str] = lambda settings, number: "",
         size: Callable[[int], int] = lambda number: 0,
         system: Callable[[Settings], float] = lambda settings: 0.0,
     ) -> None:
@@ -65,8 +66,8 @@ class Run:
                 continue
             found = beside(wanted.beside) if wanted.beside else None
             try:
-                harmed, numbers = harm(settings, len(self.steps)), size(len(self.steps) - 1)
-                wanted = steps.send(StepTaken(taken, found, harmed, numbers, system(settings)))
+                said = harm(settings, len(self.steps)), doubt(settings, len(self.steps))
+                wanted = steps.send(StepTaken(taken, found, *said, size(len(self.steps) - 1), system(settings)))
             except StopIteration:
                 wanted, self.ended_after = None, len(self.steps)
 
@@ -296,6 +297,43 @@ def test_harm_ends_all_that_rounds() -> None:
     assert [tried.harm for tried in run.tried if tried.became == "given up"] == ["the loss is not finite"]
 
 
+def rises_at(step: int) -> Callable[[Settings, int], str]:
+    """Return what says once, at a step under a setting that rounds, that the loss rose."""
+    said: list[int] = []
+
+    def doubt(settings: Settings, number: int) -> str:
+        if number <= step or said or settings["threads.intra_op"] == 2:
+            return ""
+        said.append(number)
+        return "the loss rose"
+
+    return doubt
+
+
+def test_a_loss_that_rises_is_harm_only_if_updates_are_others_by_then() -> None:
+    usual = scattered({"threads.intra_op": 0.6})
+    compared: list[Settings] = []
+
+    def harmless(settings: Settings) -> UpdatesCompared:
+        compared.append(settings)
+        return rounded(1e-9)
+
+    run = Run(usual, beside=harmless, doubt=rises_at(800))
+    one_thread = {**OWN, "threads.intra_op": 1}
+    assert compared == [one_thread, one_thread]
+    assert run.best[790] == run.tuner.best == one_thread
+    assert [one.became for one in run.tried if one.settings == one_thread] == ["kept"]
+    assert run.tuner.watch is not None
+    assert run.tuner.watch.pairs > 8
+
+    later = iter((1e-9, 0.4))
+    run = Run(usual, beside=lambda settings: rounded(next(later)), doubt=rises_at(800))
+    assert run.best[790] == one_thread
+    assert all(settings["threads.intra_op"] == 2 for settings, _ in run.steps[830:])
+    (given_up,) = [one for one in run.tried if one.became == "given up"]
+    assert given_up.harm == "the loss rose, and its updates are no longer those of your own settings"
+
+
 def test_no_step_is_made_with_what_may_harm_before_updates_have_shown_that_it_does_not() -> None:
     seconds = scattered({"threads.intra_op": 0.6})
     plan = PLAN._replace(judged_first=("threads.intra_op",))
@@ -313,6 +351,24 @@ def test_what_cannot_be_taken_back_is_compared_with_the_first_steps_where_it_is_
     assert comparison.low < 1 / 0.7 < comparison.high
     assert run.steps[50][0] == FAST
     assert run.tuner.watch is None
+
+
+def test_steps_are_heard_after_the_search_until_it_is_known_how_they_drift() -> None:
+    lasting = PLAN._replace(lasting=("memory.keep_freed",))
+    run = Run(scattered({"memory.keep_freed": 0.9}), lasting, most=2_000, system=of_the_system)
+    (kept,) = [one for one in run.tried if one.is_kept]
+    assert kept.compared is not None
+    assert kept.compared.comparison is not None
+    claim = run.tuner.claim(kept.compared)
+    assert claim is not None
+    assert claim.low > 1.02  # so that there is a recipe
+    assert claim.low < 1 / 0.9 < claim.high
+    assert kept.compared.comparison.low < 1
+    assert run.ended_after is not None
+    assert run.ended_after < 1_000
+    nothing = Run(scattered({"memory.keep_freed": 0.9}), lasting, most=2_000)
+    assert nothing.ended_after is not None
+    assert nothing.ended_after < 500
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.85])
