@@ -26,6 +26,7 @@ from autoaccel.report.rounding import rounding_words
 from autoaccel.search.instruments import Clock, Reading
 from autoaccel.statistics.comparison import Pair, compare
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS, SpeedRule
+from autoaccel.statistics.spared import Spared, spared_log, system_time
 
 
 class Proof(NamedTuple):
@@ -71,11 +72,13 @@ class _Refusal(NamedTuple):
 class _Course:
     """How far a proof has come: its pairs, and with which of them it was decided that the settings are faster."""
 
-    def __init__(self, rule: SpeedRule, metric: MetricProof | None, known: Accuracy) -> None:
-        self.rule = rule
+    def __init__(self, rule: SpeedRule, metric: MetricProof | None, known: Accuracy, threads: int) -> None:
         self.metric = metric
         self.pairs: list[list[Pair]] = []  # that count
-        self.steps = 0  # of each side that these looked at
+        self._rule = rule
+        self._threads = threads
+        self._spared: list[Spared] = []  # by the settings, in these pairs
+        self._steps = 0  # of each side that these looked at
         self._known = known  # of the metric, where nothing need be shown
         self._decided_at: int | None = None  # number of pairs
         self._proven_after: float | None = None
@@ -84,11 +87,34 @@ class _Course:
         """Take in that the settings are faster by the pairs so far."""
         self._decided_at, self._proven_after = len(self.pairs), spent_seconds
 
+    def add(self, reading: Reading) -> None:
+        """Take in what one more pair shows that counts."""
+        self.pairs.append(reading.pairs)
+        self._steps += reading.steps
+        own, other = system_time(reading.reference_turns), system_time(reading.measurement.turns)
+        if own is not None and other is not None:
+            self._spared.append(Spared(own, other))
+
     def begin_anew(self) -> None:
         """Let no pair count any longer: the ratio has changed within them."""
         self.pairs.clear()
-        self.steps = 0
+        self._spared.clear()
+        self._steps = 0
         self.reopen()
+
+    @property
+    def rule(self) -> SpeedRule:
+        """By which the speed is judged: with no room for drift where what the system no longer does shows enough."""
+        return self._rule._replace(drift=0.0) if self._spared_log > math.log(self._rule.needed) else self._rule
+
+    @property
+    def _spared_log(self) -> float:
+        return spared_log(self._spared, self._threads, self._rule.error) if self._threads else -math.inf
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """What the pairs say so far; None if they are too few."""
+        return self._told(self.rule.compare(self.pairs))
 
     def reopen(self) -> None:
         """Let it be open again whether the settings are faster."""
@@ -129,18 +155,32 @@ class _Course:
 
     def ended(self, result: ProofResult, obstacle: Obstacle = None) -> Proof:
         """Return the proof of what is refused or left open."""
-        return Proof(result, self.pairs, self._with_steps(self.rule.compare(self.pairs)), self.accuracy, obstacle)
+        return Proof(result, self.pairs, self.comparison, self.accuracy, obstacle)
 
     def concluded(self) -> Proof:
         """Return the proof of what holds, by the pairs so far: they may tell that it is not as fast as it must be."""
         assert self._decided_at is not None
-        found = self.rule.conclude(self.pairs, self._decided_at)
+        found = self._told(self.rule.conclude(self.pairs, self._decided_at))
+        assert found is not None  # it was decided
         result: ProofResult = "proven" if self.rule.proves(found) else "not faster"
-        told = self._with_steps(found)
-        return Proof(result, [*self.pairs], told, self.accuracy, proven_after_seconds=self._proven_after)
+        return Proof(result, [*self.pairs], found, self.accuracy, proven_after_seconds=self._proven_after)
 
-    def _with_steps(self, comparison: Comparison | None) -> Comparison | None:
-        return comparison and msgspec.structs.replace(comparison, steps=self.steps)
+    def _told(self, found: Comparison | None) -> Comparison | None:
+        """Return what is told of a comparison: at least what the system no longer does, with room for drift above it.
+
+        What a comparison without such room says at least is true of the hour in which it was made.
+        """
+        if found is None or self.rule.drift == self._rule.drift:
+            return found and msgspec.structs.replace(found, steps=self._steps)
+        drifting, spared = compare(self.pairs, found.confidence, self._rule.drift), math.exp(self._spared_log)
+        return msgspec.structs.replace(
+            found,
+            low=max(drifting.low, min(found.low, spared)),
+            high=max(drifting.high, found.high),
+            drift=drifting.drift,
+            spared=spared,
+            steps=self._steps,
+        )
 
 
 class Prover:
@@ -173,6 +213,7 @@ class Prover:
         keep: Callable[[Proof, int], None] | None = None,
         known: Accuracy | None = None,
         clearer_seconds: float = math.inf,
+        threads: int = 0,
     ) -> Proof:
         """Return what pairs of processes say of the settings.
 
@@ -184,9 +225,11 @@ class Prover:
                 with how many these are expected to be.
             known: Of the metric, where nothing need be shown; None: the settings change no number.
             clearer_seconds: That pairs may take which only make a proven speed-up clearer, and confirm nothing.
+            threads: That a process computes with, where all that the settings change is that the system does less,
+                which is evidence of its own; 0: they change something else.
         """
         known = known or exact_numbers(self._facts.metric, self._facts.direction)
-        course = _Course(rule, metric, known)
+        course = _Course(rule, metric, known, threads)
         most = rule.max_pairs + FURTHER_PAIRS
         obstacle: Obstacle = "pairs disturbed"
         clear_until: float | None = None  # by the clock; None: no pair was made yet that only makes the speed clearer
@@ -206,11 +249,10 @@ class Prover:
             if reading.trend:
                 course.begin_anew()
             elif reading.trusted:
-                course.pairs.append(reading.pairs)
-                course.steps += reading.steps
+                course.add(reading)
             if reading.trend == "given up":
                 return course.ended("incomplete", "speed settles")
-            self._tell(PairFinished(number, most, settings, rule.compare(course.pairs), course.accuracy))
+            self._tell(PairFinished(number, most, settings, course.comparison, course.accuracy))
             if refusal := self._refusal_after(course, reading, training, pair_seconds):
                 return course.ended(*refusal)
             if course.holds:

@@ -63,6 +63,7 @@ class Comparison(Record, frozen=True):
     turns: Count
     drift: NotNegative = 0.0  # standard deviation of its logarithm from hour to hour, for which the interval has room
     steps: Count = 0  # of each side that pairs of processes have looked at; 0: of one process, or of earlier versions
+    spared: NotNegative = 0.0  # speed-up at least by what the system no longer does; 0: it is no evidence here
 
 
 class Trial(Record, frozen=True):

@@ -63,7 +63,10 @@ def proof_words(comparison: Comparison, live: bool = False) -> str:
     pairs = "1 pair" if comparison.process_pairs == 1 else f"{comparison.process_pairs} pairs"
     drift = ", with room for the drift of a shared machine" if comparison.drift else ""
     of = "blocks of the training's own steps" if live else "fresh processes"
-    told = f"{pairs} of {of}, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval{drift}"
+    spared = (
+        f"; at least {comparison.spared:.2f}x by what the operating system no longer does" if comparison.spared else ""
+    )
+    told = f"{pairs} of {of}, {comparison.turns} turns, {comparison.confidence * 100:.3g} % interval{drift}{spared}"
     if not comparison.steps:
         return told
     return f"{told}; long steps that come less often than every {rarest_seen(comparison.steps):,} may have been missed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Sequence
 
@@ -32,7 +33,7 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
             yield
     min_steps = max(turn.min_steps, burst_steps(paced))
     steps: list[Step] = []
-    start = time.perf_counter()
+    start, system = time.perf_counter(), os.times().system
     while paced.steps_done < limit and agreed(
         time.perf_counter() - start < turn.seconds or _lacks_steps(steps, min_steps)
     ):
@@ -47,6 +48,7 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
         peak_bytes=int(sum_of_all(peak_bytes(paced.device))),
         diverged=paced.has_diverged,
         steps_done=paced.steps_done,
+        system_seconds=os.times().system - system,
     )
     if paced.steps_done == before:
         return done  # the training is over: a script whose steps all were seen calls nothing any more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from autoaccel.bench.bench import Bench
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.proof.metric import MetricProof
 from autoaccel.proof.proof import Proof
@@ -18,22 +19,25 @@ from autoaccel.search.loop import Search
 from autoaccel.search.ranking import Candidate
 from autoaccel.space.change import Change
 from autoaccel.statistics.deciding import chance_of_proof, provable_log
+from autoaccel.statistics.spared import may_be_spared
 
 
 class Budget:
     """What is left of a run's time, what proofs take of it, and what they save over all announced trainings."""
 
-    def __init__(self, run: TuningRun, search: Search, judge: MetricJudge) -> None:
+    def __init__(self, run: TuningRun, search: Search, judge: MetricJudge, baseline: Bench) -> None:
         """Begin with what a search knows.
 
         Args:
             run: Whose clock it is.
             search: Knows how fast settings are, and what has failed.
             judge: Knows by which evidence a metric is judged, and what that takes.
+            baseline: The user's own settings, measured.
         """
         self._run = run
         self._search = search
         self._judge = judge
+        self._baseline = baseline
 
     def pays(self, candidate: Candidate, instead_of: Candidate | None = None) -> bool:
         """Return whether a proof is expected to save more than it takes, by how likely it is to come to its end.
@@ -46,10 +50,25 @@ class Budget:
         speedup, chance = math.exp(candidate.log_speedup), self.chance(candidate)
         more = self.saved_seconds(candidate)
         if instead_of is None:
-            chance *= chance_of_proof(speedup, self._run.drift)
+            chance *= chance_of_proof(speedup, self._drift(candidate.change))
         else:
             more -= self.saved_seconds(instead_of)
         return chance * more > self.likely_seconds(candidate.change, speedup)
+
+    def sparing_threads(self, change: Change) -> int:
+        """Return with how many threads a process computes if what a change spares the system is evidence; else 0.
+
+        That is so where it changes nothing else, and the system takes enough of a step to tell.
+        """
+        threads = int(self._baseline.settings.get("threads.intra_op", 0))
+        if not threads or not change.names or change.names != change.sparing.names:
+            return 0
+        needed = self._search.knowledge.min_speedup(change.settings)
+        return threads if may_be_spared(self._baseline.measurement.turns, threads, needed) else 0
+
+    def _drift(self, change: Change) -> float:
+        """Return for which drift from hour to hour a proof is expected to have room."""
+        return 0.0 if self.sparing_threads(change) else self._run.drift
 
     def fits(self, candidate: Candidate) -> bool:
         """Return whether there is time to prove a candidate."""
@@ -82,7 +101,7 @@ class Budget:
         """Return what a proof is likely to take for the speed, and beside that for the metric, judged by this plan."""
         metric = self._metric_time(plan, change, speedup)
         pair_seconds = self._judge.pair_seconds(change, speedup)
-        return likely_speed_seconds(pair_seconds, speedup, metric, self._run.drift), metric.seconds
+        return likely_speed_seconds(pair_seconds, speedup, metric, self._drift(change)), metric.seconds
 
     def needed_seconds(self, change: Change, speedup: float | None) -> float:
         """Return what a proof takes at least if the metric is judged by what fits in what is left.
@@ -168,7 +187,7 @@ class Budget:
         """
         pair_seconds = self._judge.pair_seconds(change, speedup)
         metric = self._metric_time(plan, change, speedup, resumed)
-        return proof_seconds(pair_seconds, speedup, metric, with_further, self._run.drift)
+        return proof_seconds(pair_seconds, speedup, metric, with_further, self._drift(change))
 
     def _metric_time(
         self, plan: MetricPlan | None, change: Change, speedup: float | None, resumed: bool = False

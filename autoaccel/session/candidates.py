@@ -67,7 +67,7 @@ def begin_proofs(setup: Setup, search: Search) -> ProofState:
         setup=setup,
         search=search,
         judge=judge,
-        budget=Budget(run, search, judge),
+        budget=Budget(run, search, judge, setup.baseline),
         prover=Prover(setup.baseline.compare, setup.facts, run.clock, run.tell),
         earlier=earlier,
         resumed=list(earlier.open),
@@ -142,15 +142,22 @@ def add_parts(state: ProofState, change: Change) -> None:
 def _add_surer_parts(state: ProofState) -> None:
     """Let what needs no runs in a change be candidates as well, where its runs may decide nothing.
 
-    That is what updates can tell of it, and what changes no number.
+    That is what updates can tell of it, and what changes no number. And what spares the system something, where that
+    tells how fast it is at least: the rest may be too little to be proven on a machine that drifts.
     """
     for one in state.search.ranking.candidates():
         change = one.change
+        sparing = change.sparing
+        if sparing.names != change.names and state.budget.sparing_threads(sparing):
+            _add_part(state, sparing)
         if state.judge.chance(change, math.exp(one.log_speedup)) < SURE:
             add_parts(state, change)
-            by_updates = change.without(*state.judge.beyond_updates(change)).settings
-            if by_updates not in state.parts and change.space.allows(by_updates):
-                state.parts.append(by_updates)
+            _add_part(state, change.without(*state.judge.beyond_updates(change)))
+
+
+def _add_part(state: ProofState, part: Change) -> None:
+    if part.settings not in state.parts and part.space.allows(part.settings):
+        state.parts.append(part.settings)
 
 
 def rival_of(state: ProofState, attempt: Attempt) -> Candidate | None:

@@ -60,6 +60,11 @@ class Change:
         """The knobs that change nothing but which random numbers samples are drawn with."""
         return tuple(name for name in self.names if self._risk_of(name) == "redraws")
 
+    @property
+    def sparing(self) -> Change:
+        """What of it does nothing but that the operating system does less."""
+        return self.without(*(name for name in self.names if not KNOBS[name].spares_system))
+
     def to(self, settings: Settings) -> Change:
         """Return other settings against the same, in the same space."""
         return Change(settings, self.own, self.space)

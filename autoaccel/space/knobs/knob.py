@@ -127,6 +127,8 @@ class Knob:
             where a search looks first: its trials correct it.
         by_hand: What a person would write to have the effect of a value on a type of device, such as "cuda"; None: no
             line has, or variables have.
+        spares_system: Whether all that it changes is that the operating system does less, so that what is saved of its
+            time tells whether steps are faster, whatever the machine does meanwhile.
         basic: Value of which all others but the one at which it is off do everything, and more: what it wins is
             expected of them, too. None: nothing is known of how values compare.
     """
@@ -155,6 +157,7 @@ class Knob:
     divides_batches: bool = False
     usual_effect: float = 0.1
     acts_in: tuple[Where, ...] = ("loop",)
+    spares_system: bool = False
     basic: Value | None = None
     by_hand: Callable[[Value, str], ByHand] | None = None
 

@@ -94,6 +94,7 @@ KNOBS = (
         needs=(Need("memory.allocator", equals("system"), "the system's"),),
         # On examples/digits_cnn.py, two quiet cores: steps 1.2 times as fast.
         usual_effect=0.2,
+        spares_system=True,
     ),
     Knob(
         name="memory.huge_pages",

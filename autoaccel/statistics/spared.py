@@ -1,0 +1,81 @@
+"""How much faster steps must be because the operating system spends less time on them: evidence that does not drift."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from autoaccel.records.messages import Turn
+from autoaccel.statistics.sequences import Scatter, t_radius
+
+_RELATIVE_SCATTER = Scatter(deviation=0.2, degrees=4.0)
+"""What is known, before any pair is seen, of how much what is saved differs from one pair of processes to the next, as
+a share of itself. A guess: of the digits the system took 16 and 20 % of a step in two processes."""
+_LIKELY_SHARE = 0.5
+"""Of what the system takes of a step, the part that the first pairs are likely to show to be saved, if all is: what
+`_RELATIVE_SCATTER` leaves."""
+
+
+class SystemTime(NamedTuple):
+    """CPU seconds of a step that the operating system spends, all threads together, and what a step takes."""
+
+    system: float
+    step: float
+
+    def share(self, threads: int) -> float:
+        """Return what part of a step it takes at least: so many threads may spend it at once."""
+        return self.system / threads / self.step
+
+
+def system_time(turns: Sequence[Turn]) -> SystemTime | None:
+    """Return what the system spends on the steps of a process; None where no step was made."""
+    steps = [seconds for turn in turns for seconds in turn.step_seconds]
+    if not steps:
+        return None
+    return SystemTime(math.fsum(turn.system_seconds for turn in turns) / len(steps), statistics.fmean(steps))
+
+
+class Spared(NamedTuple):
+    """What the system spends on a step, under the user's own settings and under others, in one pair of processes."""
+
+    own: SystemTime
+    other: SystemTime
+
+    def log_speedup(self, threads: int) -> float:
+        """Return the logarithm of the speed-up that what is saved makes at least; see `SystemTime.share`."""
+        saved = self.own.system - self.other.system
+        return -math.log1p(-min(0.99, saved / threads / self.own.step))
+
+
+def spared_log(pairs: Sequence[Spared], threads: int, error: float) -> float:
+    """Return the least logarithm of a speed-up that what the system no longer does explains; minus infinity if unknown.
+
+    CPU time that a step does not spend any more, it need not wait for: of threads that spend it at once, each waits for
+    its own part. How long pages take to be handed out changes with the machine and its neighbours, but whoever asks for
+    none of them does not wait for any. So it needs no room for drift, as step times do that are compared at one hour.
+
+    Args:
+        pairs: Of processes.
+        threads: That a process computes with.
+        error: Probability with which it may be less at any number of pairs looked at.
+    """
+    if len(pairs) < 2:
+        return -math.inf
+    logs = [pair.log_speedup(threads) for pair in pairs]
+    mean = statistics.fmean(logs)
+    known = _RELATIVE_SCATTER._replace(deviation=_RELATIVE_SCATTER.deviation * abs(mean))
+    return mean - t_radius(logs, error, known)
+
+
+def may_be_spared(turns: Sequence[Turn], threads: int, needed: float) -> bool:
+    """Return whether so large a speed-up is likely to be shown if the system's time is saved.
+
+    Args:
+        turns: Under the user's own settings.
+        threads: That a process computes with.
+        needed: Speed-up.
+    """
+    own = system_time(turns)
+    return own is not None and _LIKELY_SHARE * own.share(threads) > math.log(needed)
