@@ -37,7 +37,17 @@ FACTS = TrainingFacts(
 """A small image classifier from a dataset in memory."""
 
 
-def reading_of(pairs: Sequence[Pair], trusted: bool = True, trained: TrainedPair | None = None) -> Reading:
-    """Return what two processes show whose turns have a step each, which takes these seconds."""
-    reference, other = (tuple(Turn((pair[side],)) for pair in pairs) for side in (0, 1))
+def reading_of(
+    pairs: Sequence[Pair],
+    trusted: bool = True,
+    trained: TrainedPair | None = None,
+    system: tuple[float, float] = (0.0, 0.0),
+) -> Reading:
+    """Return what two processes show whose turns have a step each, which takes these seconds.
+
+    Of each side's the system spends a share.
+    """
+    reference, other = (
+        tuple(Turn((pair[side],), system_seconds=system[side] * pair[side]) for pair in pairs) for side in (0, 1)
+    )
     return Reading(Measurement(1.0, (), other), reference, list(pairs), trusted, trained=trained)

@@ -26,7 +26,7 @@ from autoaccel.report.rounding import rounding_words
 from autoaccel.search.instruments import Clock, Reading
 from autoaccel.statistics.comparison import Pair, compare
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS, SpeedRule
-from autoaccel.statistics.spared import Spared, spared_log, system_time
+from autoaccel.statistics.spared import Spared, mean_spared_log, spared_log, system_time
 
 
 class Proof(NamedTuple):
@@ -108,8 +108,19 @@ class _Course:
         return self._rule._replace(drift=0.0) if self._spared_log > math.log(self._rule.needed) else self._rule
 
     @property
+    def decision(self) -> bool | None:
+        """Whether the settings are faster by the pairs so far; None: it is open.
+
+        What the system no longer does may show it after more of them, where room for drift lets hope for nothing.
+        """
+        found = self.rule.decide(self.pairs)
+        if found is not False or mean_spared_log(self._spared, self._threads) <= math.log(self.rule.needed):
+            return found
+        return False if self.rule._replace(drift=0.0).decide(self.pairs) is False else None
+
+    @property
     def _spared_log(self) -> float:
-        return spared_log(self._spared, self._threads, self._rule.error) if self._threads else -math.inf
+        return spared_log(self._spared, self._threads, self._rule.error)
 
     @property
     def comparison(self) -> Comparison | None:
@@ -303,7 +314,7 @@ class Prover:
 
         If they are faster, their metric begins to be judged, which may refuse them at once.
         """
-        decision = None if course.is_faster else course.rule.decide(course.pairs)
+        decision = None if course.is_faster else course.decision
         if decision is None:
             return None
         if not decision:

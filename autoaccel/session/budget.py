@@ -47,13 +47,10 @@ class Budget:
             instead_of: What is proven already: then what the candidate saves beyond that counts. Of an image pipeline
                 whose runs take 24 s the proof without a setting of 0.99x took 100 s.
         """
-        speedup, chance = math.exp(candidate.log_speedup), self.chance(candidate)
-        more = self.saved_seconds(candidate)
-        if instead_of is None:
-            chance *= chance_of_proof(speedup, self._drift(candidate.change))
-        else:
-            more -= self.saved_seconds(instead_of)
-        return chance * more > self.likely_seconds(candidate.change, speedup)
+        is_told_by_speed = instead_of is None or self._run.drift > 0  # what is faster still is likely to be shown else
+        chance = self.chance_of_all(candidate) if is_told_by_speed else self.chance(candidate)
+        more = self.saved_seconds(candidate) - (self.saved_seconds(instead_of) if instead_of is not None else 0.0)
+        return chance * more > self.likely_seconds(candidate.change, math.exp(candidate.log_speedup))
 
     def sparing_threads(self, change: Change) -> int:
         """Return with how many threads a process computes if what a change spares the system is evidence; else 0.
@@ -78,6 +75,11 @@ class Budget:
         """Return the probability that a candidate does not fail in its proof, and that its evidence decides."""
         evidence = self._judge.chance(candidate.change, math.exp(candidate.log_speedup))
         return self._search.outcomes.chance(candidate.settings) * evidence
+
+    def chance_of_all(self, candidate: Candidate) -> float:
+        """Return the probability that a candidate is proven: its speed as well."""
+        of_speed = chance_of_proof(math.exp(candidate.log_speedup), self._drift(candidate.change))
+        return self.chance(candidate) * of_speed
 
     def saved_seconds(self, candidate: Candidate) -> float:
         """Return what a candidate is expected to save over all trainings."""

@@ -58,15 +58,19 @@ def spared_log(pairs: Sequence[Spared], threads: int, error: float) -> float:
 
     Args:
         pairs: Of processes.
-        threads: That a process computes with.
+        threads: That a process computes with; 0: what is saved is no evidence.
         error: Probability with which it may be less at any number of pairs looked at.
     """
-    if len(pairs) < 2:
+    if len(pairs) < 2 or not threads:
         return -math.inf
-    logs = [pair.log_speedup(threads) for pair in pairs]
-    mean = statistics.fmean(logs)
+    mean = mean_spared_log(pairs, threads)
     known = _RELATIVE_SCATTER._replace(deviation=_RELATIVE_SCATTER.deviation * abs(mean))
-    return mean - t_radius(logs, error, known)
+    return mean - t_radius([pair.log_speedup(threads) for pair in pairs], error, known)
+
+
+def mean_spared_log(pairs: Sequence[Spared], threads: int) -> float:
+    """Return what pairs show in the mean; minus infinity if there are none, or no threads."""
+    return statistics.fmean(pair.log_speedup(threads) for pair in pairs) if pairs and threads else -math.inf
 
 
 def may_be_spared(turns: Sequence[Turn], threads: int, needed: float) -> bool:

@@ -23,8 +23,10 @@ from autoaccel.records.rounding import RoundingEvidence
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.report.conclusions import obstacle_words
+from autoaccel.report.wording import proof_words
 from autoaccel.runs.clock import BudgetClock
 from autoaccel.search.instruments import Reading, Trend
+from autoaccel.statistics.comparison import SHARED_DRIFT
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MAX_PAIRS, MIN_PAIRS, rule_for
 from tests.samples import reading_of
 
@@ -512,3 +514,45 @@ def test_what_all_pairs_leave_open_is_told_apart_from_pairs_that_were_disturbed(
     pairs = FakePairs(0.4)
     pairs.untrusted = MAX_PAIRS
     assert proved(facts, pairs, steps=None).obstacle == "pairs disturbed"
+
+
+class Sparing(FakePairs):
+    """Pairs with what the system takes of a step on both sides, as shares of it."""
+
+    def __init__(self, log: float, system: tuple[float, float], seed: int = 0) -> None:
+        super().__init__(log, scatter=0.03, seed=seed)
+        self.system = system
+
+    def compare(self, settings: Settings, how: FreshPair) -> Reading | Failure:
+        reading = super().compare(settings, how)
+        assert isinstance(reading, Reading)
+        return reading_of(reading.pairs, system=self.system)
+
+
+def proved_on_a_machine_that_drifts(facts: TrainingFacts, pairs: FakePairs, threads: int) -> Proof:
+    rule = rule_for(1, 1.02, drift=SHARED_DRIFT)
+    prover = Prover(pairs.compare, facts, BudgetClock(600.0), ignore)
+    return prover.prove({"memory.keep_freed": True}, rule, None, threads=threads)
+
+
+def test_what_the_system_no_longer_does_needs_no_room_for_drift(facts: TrainingFacts) -> None:
+    truth = 0.17
+    assert proved_on_a_machine_that_drifts(facts, Sparing(truth, (0.2, 0.01)), threads=0).result != "proven"
+    proof = proved_on_a_machine_that_drifts(facts, Sparing(truth, (0.2, 0.01)), threads=2)
+    assert proof.result == "proven"
+    assert len(proof.pairs) <= 10
+    found = proof.comparison
+    assert found is not None
+    assert 1.05 < found.spared < 1 / (1 - 0.19 / 2)
+    assert 1.02 <= found.low <= found.spared
+    assert found.low < math.exp(truth) < found.high
+    assert found.high > found.speedup * math.exp(2 * SHARED_DRIFT)  # another hour may be better
+    assert "at least 1.0" in proof_words(found)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_settings_that_are_faster_by_the_hour_alone_are_not_proven_by_it(facts: TrainingFacts, seed: int) -> None:
+    by_the_hour = Sparing(0.08, (0.2, 0.2), seed)
+    assert proved_on_a_machine_that_drifts(facts, by_the_hour, threads=2).result != "proven"
+    not_waited_for = Sparing(0.0, (0.2, 0.01), seed)
+    assert proved_on_a_machine_that_drifts(facts, not_waited_for, threads=2).result != "proven"

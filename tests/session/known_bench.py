@@ -47,6 +47,8 @@ BASELINE: Settings = {
     "loader.workers": 0,
     "parallel.world_size": 1,
     "threads.intra_op": 4,
+    "memory.allocator": "system",
+    "memory.keep_freed": False,
 }
 CAST: Settings = {"precision.autocast": "bfloat16"}
 WORKERS: Settings = {"loader.workers": 2}
@@ -54,7 +56,7 @@ RANKS: Settings = {"parallel.world_size": 2}
 SPACE = SearchSpace(
     name="test",
     open={"precision.autocast": ("off", "bfloat16"), "loader.workers": (0, 2), "parallel.world_size": (1, 2)},
-    fixed={"threads.intra_op": 4},
+    fixed={"threads.intra_op": 4, "memory.allocator": "system", "memory.keep_freed": False},
     closed={},
 )
 STEP_SECONDS, STARTUP_SECONDS = 0.04, 1.0
@@ -79,6 +81,7 @@ class KnownBench:
     drops: Settings = field(default_factory=dict)  # what drops the metric by a tenth
     diverges: Settings = field(default_factory=dict)  # what makes the loss no number, but only after its trial
     scatter: float = 0.001  # of the metric from seed to seed; a hundredth is allowed
+    system: float = 0.0  # share of a step that the system takes, all of which kept memory spares it
     eval_samples: int | None = None  # that the metric is the mean of: few of them let expect a large scatter
     updates: RoundingEvidence | None = None  # what they say of settings that only round; None if nobody asks
     explaining_seconds: float = PAIR_SECONDS  # that a pair of a contribution takes; infinite: none is measured
@@ -93,7 +96,7 @@ class KnownBench:
         self.settings: Settings = BASELINE
         epochs = PLANNED_STEPS // FACTS.steps_per_epoch
         self.facts: TrainingFacts = msgspec.structs.replace(FACTS, epochs=epochs, eval_samples=self.eval_samples)
-        self.measurement = Measurement(STARTUP_SECONDS, (STEP_SECONDS,) * 2, (Turn((STEP_SECONDS,)),) * 6)
+        self.measurement = Measurement(STARTUP_SECONDS, (STEP_SECONDS,) * 2, (self.turn(),) * 6)
         self.plan: TurnPlan = plan_turns(STEP_SECONDS)
         self.step_seconds = STEP_SECONDS
         self.ready_seconds = STARTUP_SECONDS
@@ -102,6 +105,10 @@ class KnownBench:
         self.disturbed_share = 0.0
         self.spent_on: Mapping[str, float] = {}
         self.compared_steps: frozenset[int] = frozenset()
+
+    def turn(self) -> Turn:
+        """Return one under the user's own settings."""
+        return Turn((STEP_SECONDS,), system_seconds=self.system * STEP_SECONDS)
 
     def log_of(self, settings: Settings, in_trial: bool = False) -> float:
         """Return the log speed-up of settings, or what a trial shows of it on average."""
@@ -143,7 +150,8 @@ class KnownBench:
         # The same settings, the same metric.
         seed_of = random.Random(f"{how.seed} {sorted(changed(settings, BASELINE))}")
         metrics = (0.9, 0.9 - drop - seed_of.gauss(0, self.scatter))
-        return reading_of(self.turns(log_speedup), True, TrainedPair(metrics) if how.steps else None)
+        shares = self.system, 0.0 if settings["memory.keep_freed"] else self.system
+        return reading_of(self.turns(log_speedup), True, TrainedPair(metrics) if how.steps else None, shares)
 
     def explains(self, settings: Settings, how: FreshPair, against: Reference) -> Reading:
         """Return what a pair of a recipe and the same without a setting shows: right on average, within a tenth."""
@@ -218,6 +226,7 @@ def tune(
     search_seconds: float | None = None,
     trials: int | None = None,
     with_history: bool = False,
+    drift: float = 0.0,
 ) -> Tuned:
     """Return what a run comes to: planned, searched and proven on this bench.
 
@@ -230,6 +239,7 @@ def tune(
         search_seconds: That the search may spend until something is proven; None: what the plan says.
         trials: That the run makes at most; None: as many as pay.
         with_history: Whether it begins with what is remembered of the training.
+        drift: Of log speed-ups from hour to hour, on such a machine.
     """
     events: list[Event] = []
     kept: list[Settings] = []
@@ -243,7 +253,7 @@ def tune(
     options = TuneOptions(trainings=trainings, trials=trials, evidence="any" if bench.updates else "whole")
     workload = BuildFunction("model.py", "build", "")
     request = Request(workload, bench.budget_seconds, Constraint(0.01, False), options)
-    run = TuningRun(request, RunFolder(folder), cast("WorkerStarter", None), bench.clock, watch)
+    run = TuningRun(request, RunFolder(folder), cast("WorkerStarter", None), bench.clock, watch, drift=drift)
     Planner(run, KnobContext(machine, bench.facts), space).anew(bench)
     plan = run.stages.current
     assert plan is not None
