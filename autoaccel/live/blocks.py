@@ -14,6 +14,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.statistics.comparison import Pair
 from autoaccel.statistics.deciding import SpeedRule
+from autoaccel.statistics.spared import Spared, SystemTime
 
 SETTLING_STEPS = 1
 """Of a block, that do not count: pages, pools and caches of the former settings are still in use. A guess."""
@@ -80,6 +81,11 @@ class Block(NamedTuple):
         """Seconds of a step."""
         return statistics.fmean(self.seconds)
 
+    @property
+    def system_time(self) -> SystemTime:
+        """What the system spends on a step."""
+        return SystemTime(self.system / len(self.seconds), self.mean)
+
 
 class PairMade(NamedTuple):
     """A block under each of two settings."""
@@ -99,6 +105,8 @@ class Compared(NamedTuple):
     steps: int  # that were made under the settings
     pairs: Sequence[Sequence[Pair]] = ()
     """Of settings that leave something behind, so that they were compared with what was before them; none of others."""
+    spared: Sequence[Spared] = ()
+    """Of these, what the system spends on a step in each pair of blocks."""
 
 
 def compare_in_blocks(
@@ -187,7 +195,8 @@ def compare_before_and_after(before: Sequence[Block], other: Settings, rule: Spe
     # In the first steps memory comes from the system that is kept only from then on.
     saves = system_share(after[len(after) // 2 :]) < SYSTEM_LEFT * system_share(before)
     is_faster = len(after) == len(before) and saves and found is not None and found.high >= 1
-    return Compared(is_faster, found, sum(block.steps for block in after), pairs)
+    spared = [Spared(one.system_time, two.system_time) for one, two in zip(before, after, strict=False)]
+    return Compared(is_faster, found, sum(block.steps for block in after), pairs, spared)
 
 
 def system_share(blocks: Sequence[Block]) -> float:

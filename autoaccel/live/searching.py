@@ -34,6 +34,7 @@ from autoaccel.space.knobs import KNOBS
 from autoaccel.statistics.comparison import CONFIDENCE, NOISE_THRESHOLD
 from autoaccel.statistics.deciding import SpeedRule
 from autoaccel.statistics.rounding import judge_updates
+from autoaccel.statistics.spared import at_least_spared, spared_log
 
 BESIDE_STEPS = 30
 """Steps that it takes about as long as, to compute updates beside those of nine: each is computed three times."""
@@ -165,11 +166,19 @@ class LiveSearch:
                 self._use(settings)
 
     def claim(self, compared: Compared) -> Comparison | None:
-        """Return what a comparison says by now: of what was measured before and after, with the drift that was seen."""
+        """Return what a comparison says by now: of what was measured before and after, with the drift that was seen.
+
+        What is explained by what the system no longer does needs no room for it.
+        """
         pairs = compared.pairs
         if not pairs:
             return compared.comparison
-        return SpeedRule(1 - CONFIDENCE, 1.0, drift=self.usual.drift(len(pairs))).compare(pairs)
+        rule = SpeedRule(1 - CONFIDENCE, 1.0, drift=self.usual.drift(len(pairs)))
+        drifting, found = rule.compare(pairs), rule._replace(drift=0.0).compare(pairs)
+        log_speedup = spared_log(compared.spared, int(self.plan.own.get("threads.intra_op", 0)), rule.error)
+        if drifting is None or found is None or log_speedup <= 0:
+            return drifting
+        return at_least_spared(found, drifting, log_speedup)
 
     def rounding_of(self, settings: Settings) -> Steps[RoundingEvidence]:
         """Return whether settings that round keep the training what it is, by updates beside its own."""

@@ -26,7 +26,7 @@ from autoaccel.report.rounding import rounding_words
 from autoaccel.search.instruments import Clock, Reading
 from autoaccel.statistics.comparison import Pair, compare
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MIN_PAIRS, SpeedRule
-from autoaccel.statistics.spared import Spared, mean_spared_log, spared_log, system_time
+from autoaccel.statistics.spared import Spared, at_least_spared, mean_spared_log, spared_log, system_time
 
 
 class Proof(NamedTuple):
@@ -177,21 +177,11 @@ class _Course:
         return Proof(result, [*self.pairs], found, self.accuracy, proven_after_seconds=self._proven_after)
 
     def _told(self, found: Comparison | None) -> Comparison | None:
-        """Return what is told of a comparison: at least what the system no longer does, with room for drift above it.
-
-        What a comparison without such room says at least is true of the hour in which it was made.
-        """
-        if found is None or self.rule.drift == self._rule.drift:
-            return found and msgspec.structs.replace(found, steps=self._steps)
-        drifting, spared = compare(self.pairs, found.confidence, self._rule.drift), math.exp(self._spared_log)
-        return msgspec.structs.replace(
-            found,
-            low=max(drifting.low, min(found.low, spared)),
-            high=max(drifting.high, found.high),
-            drift=drifting.drift,
-            spared=spared,
-            steps=self._steps,
-        )
+        """Return what is told of a comparison: at least what the system no longer does, if that is what shows it."""
+        if found is not None and self.rule.drift != self._rule.drift:
+            drifting = compare(self.pairs, found.confidence, self._rule.drift)
+            found = at_least_spared(found, drifting, self._spared_log)
+        return found and msgspec.structs.replace(found, steps=self._steps)
 
 
 class Prover:

@@ -38,7 +38,7 @@ class Proofs(NamedTuple):
     """What it takes to prove what a search finds, which must be saved as well: a trial alone saves nothing."""
 
     seconds: Callable[[Settings], float] = lambda _: 0.0  # that a proof is expected to take; 0 for what is proven
-    least_log: float = 0.0  # the least log speed-up that can be proven
+    least_log: Callable[[Settings], float] = lambda _: 0.0  # the least log speed-up that can be proven of them
     chance: Callable[[Settings], float] = lambda _: 1.0  # that what shows whether the metric is kept decides
 
 
@@ -182,8 +182,9 @@ class KnowledgeGradient:
         totals: Vector = economy.total_seconds(logs, compile_seconds[:, None])
         proof_seconds = np.array([proofs.seconds(one) for one in options])
         decided = np.array([proofs.chance(one) for one in options])[:, None]
+        least_logs = np.array([proofs.least_log(one) for one in options])[:, None]
         hoped = economy.trainings * (economy.baseline_total_seconds - totals)
-        saved = np.where(logs > proofs.least_log, decided * hoped - proof_seconds[:, None], 0.0)
+        saved = np.where(logs > least_logs, decided * hoped - proof_seconds[:, None], 0.0)
         # As long as nothing measured is worth its proof, the baseline is what is held.
         ranked = sorted(
             ((self._worth(one, proofs), one.settings) for one in knowledge.ranked()[:2]), key=lambda one: -one[0]
@@ -191,7 +192,7 @@ class KnowledgeGradient:
         held = [settings for worth, settings in ranked[:1] if worth > 0]
         best, second = (max(0.0, *(worth for worth, _ in ranked[number : number + 1]), 0.0) for number in (0, 1))
         # Where a proof decides nothing, what is held is left, and only that proof was in vain.
-        more = np.where(logs > proofs.least_log, decided * (hoped - best) - proof_seconds[:, None], 0.0)
+        more = np.where(logs > least_logs, decided * (hoped - best) - proof_seconds[:, None], 0.0)
         gains = np.maximum(more, 0.0)
         weighed: list[Suggestion] = []
         for option, gain, worths in zip(options, gains, saved, strict=True):
@@ -207,7 +208,7 @@ class KnowledgeGradient:
         """Return what is expected to be saved over all runs with what was measured, after its proof; 0 at least."""
         saved = self._economy.saved_seconds(one.total_seconds)
         saved = proofs.chance(one.settings) * saved - proofs.seconds(one.settings)
-        return max(0.0, saved) if one.log_speedup > proofs.least_log else 0.0
+        return max(0.0, saved) if one.log_speedup > proofs.least_log(one.settings) else 0.0
 
     def _untried(self) -> list[Settings]:
         if self._space.size <= _MAX_WEIGHED:

@@ -58,7 +58,7 @@ class Budget:
         That is so where it changes nothing else, and the system takes enough of a step to tell.
         """
         threads = int(self._baseline.settings.get("threads.intra_op", 0))
-        if not threads or not change.names or change.names != change.sparing.names:
+        if not threads or not change.spares_system:
             return 0
         needed = self._search.knowledge.min_speedup(change.settings)
         return threads if may_be_spared(self._baseline.measurement.turns, threads, needed) else 0
@@ -137,7 +137,11 @@ class Budget:
         def chance(settings: Settings) -> float:
             return 1.0 if settings == held else self._judge.chance(self._search.task.change(settings), LARGE_SPEEDUP)
 
-        return Proofs(seconds, provable_log(self._run.drift), chance)
+        def least_log(settings: Settings) -> float:
+            return least_logs[self._drift(self._search.task.change(settings))]
+
+        least_logs = {drift: provable_log(drift) for drift in (0.0, self._run.drift)}
+        return Proofs(seconds, least_log, chance)
 
     def missing(
         self, candidate: Candidate, proof: Proof, metric: MetricProof | None, spent_seconds: float

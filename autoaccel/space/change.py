@@ -61,6 +61,11 @@ class Change:
         return tuple(name for name in self.names if self._risk_of(name) == "redraws")
 
     @property
+    def spares_system(self) -> bool:
+        """Whether all that it does is that the operating system does less."""
+        return bool(self.names) and all(KNOBS[name].spares_system for name in self.names)
+
+    @property
     def sparing(self) -> Change:
         """What of it does nothing but that the operating system does less."""
         return self.without(*(name for name in self.names if not KNOBS[name].spares_system))

@@ -7,7 +7,10 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from autoaccel.records.messages import Turn
+from autoaccel.records.trial import Comparison
 from autoaccel.statistics.sequences import Scatter, t_radius
 
 _RELATIVE_SCATTER = Scatter(deviation=0.2, degrees=4.0)
@@ -71,6 +74,27 @@ def spared_log(pairs: Sequence[Spared], threads: int, error: float) -> float:
 def mean_spared_log(pairs: Sequence[Spared], threads: int) -> float:
     """Return what pairs show in the mean; minus infinity if there are none, or no threads."""
     return statistics.fmean(pair.log_speedup(threads) for pair in pairs) if pairs and threads else -math.inf
+
+
+def at_least_spared(found: Comparison, drifting: Comparison, log_speedup: float) -> Comparison:
+    """Return what is claimed of settings whose gain is explained by what the system no longer does.
+
+    That is the least of it that both the clock and the system's time show, and for another hour at most what the clock
+    allows with room for its drift.
+
+    Args:
+        found: By the clock, with no room for drift: true of the hour in which it was measured.
+        drifting: The same with room for it.
+        log_speedup: That is explained at least; see `spared_log`.
+    """
+    spared = math.exp(log_speedup)
+    return msgspec.structs.replace(
+        found,
+        low=max(drifting.low, min(found.low, spared)),
+        high=max(drifting.high, found.high),
+        drift=drifting.drift,
+        spared=spared,
+    )
 
 
 def may_be_spared(turns: Sequence[Turn], threads: int, needed: float) -> bool:

@@ -114,6 +114,7 @@ def test_a_replayed_search_is_cheap_and_its_pick_is_good(table: Splits) -> None:
     assert row["mean_regret_interval"][0] <= row["mean_regret"] <= row["mean_regret_interval"][1]
 
 
+@pytest.mark.long
 def test_every_sampler_searches_in_the_same_harness_and_proves_its_pick() -> None:
     table = Splits(read_table(TABLES / "wide_mlp.jsonl.gz"))
     rows = compare(table, 50_000, 3, ("autoaccel", "random"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+import mmap
+import time
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -98,13 +100,13 @@ def test_a_training_spends_half_of_its_steps_on_its_warm_up_at_most() -> None:
     assert len(warmed([1.0, 3.0, 2.0, 1.0], training_steps=6).step_seconds) == 3
 
 
-def small(samples: int = 10) -> Loop:
+def small(samples: int = 10, loss: Callable[..., torch.Tensor] = nn.functional.mse_loss) -> Loop:
     """Steps of 4 samples; of ten samples an epoch has three steps, the last of half a batch."""
     training = Training(
         model=nn.Linear(2, 1),
         train_data=TensorDataset(torch.ones(samples, 2), torch.ones(samples, 1)),
         eval_data=TensorDataset(torch.ones(2, 2), torch.ones(2, 1)),
-        loss=nn.functional.mse_loss,
+        loss=loss,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.01),
         evaluate=lambda model, loader: 0.5,
         epochs=3,
@@ -136,3 +138,26 @@ def test_neither_an_epochs_first_step_nor_an_incomplete_one_stands_for_all() -> 
 def test_where_all_steps_begin_an_epoch_a_turn_does_not_go_on_for_ever() -> None:
     (turn,) = turns_of(small(samples=4), 1, GiveTurn(0.0, min_steps=1, uncounted_steps=0))
     assert len(turn.step_seconds) == 3
+
+
+def of_the_system(loss: Callable[..., torch.Tensor]) -> float:
+    """Return what share of a turn the system takes."""
+    (turn,) = turns_of(small(samples=400, loss=loss), 1, GiveTurn(0.2, min_steps=3, uncounted_steps=1))
+    return turn.system_seconds / sum(turn.step_seconds)
+
+
+def test_a_turn_tells_what_the_system_spends_on_its_steps() -> None:
+    def fresh(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        with mmap.mmap(-1, 128 << 20) as memory:  # whose pages the system clears one by one
+            for at in range(0, len(memory), mmap.PAGESIZE):
+                memory[at] = 1
+        return nn.functional.mse_loss(output, target)
+
+    def busy(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        end = time.perf_counter() + 0.02
+        while time.perf_counter() < end:
+            pass
+        return nn.functional.mse_loss(output, target)
+
+    assert of_the_system(fresh) > 0.1
+    assert of_the_system(busy) < 0.1

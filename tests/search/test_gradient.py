@@ -235,14 +235,14 @@ def test_what_is_tried_must_repay_its_proof_as_well_and_be_provable() -> None:
     chosen = gradient_for(economy(1000), [guess])  # 800 s over all runs
 
     def tried(seconds: float, least_log: float = 0.0) -> bool:
-        proofs = Proofs(lambda settings: seconds, least_log)
+        proofs = Proofs(lambda settings: seconds, lambda settings: least_log)
         return isinstance(gradient_for(economy(1000), [guess]).suggest(SuggestionBounds(proofs=proofs)), Suggestion)
 
     assert (tried(0.0), tried(60.0), tried(700.0), tried(0.0, 0.1), tried(0.0, 2.0)) == (True, True, False, True, False)
     chosen.knowledge.learn(finished(1, guess, 0.3))
     (worth,) = chosen.knowledge.ranked()
     assert chosen._worth(worth, Proofs(lambda settings: 50.0)) == pytest.approx(chosen._worth(worth, FREE) - 50.0)
-    assert chosen._worth(worth, Proofs(least_log=0.5)) == 0.0
+    assert chosen._worth(worth, Proofs(least_log=lambda settings: 0.5)) == 0.0
     half = Proofs(lambda settings: 50.0, chance=lambda settings: 0.5)
     assert chosen._worth(worth, half) == pytest.approx(chosen._worth(worth, FREE) / 2 - 50.0)
 
@@ -404,6 +404,7 @@ def test_what_a_person_has_set_is_tried_once_however_short_the_run() -> None:
     assert chosen.suggest() == "everything tried"
 
 
+@pytest.mark.long
 def test_in_a_space_too_large_to_weigh_optuna_proposes() -> None:
     counts = tuple(range(200))
     larger = {**SPACE.open, "threads.intra_op": counts[1:], "loader.workers": counts}
