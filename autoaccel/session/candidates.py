@@ -158,6 +158,7 @@ def _add_surer_parts(state: ProofState) -> None:
 
 
 def _add_part(state: ProofState, part: Change) -> None:
+    """Let a part of a change be a candidate as well."""
     if part.settings not in state.parts and part.space.allows(part.settings):
         state.parts.append(part.settings)
 

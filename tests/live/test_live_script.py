@@ -254,7 +254,7 @@ def test_the_next_run_begins_with_what_this_one_has_found(tmp_path: Path) -> Non
         folder, "-m", "autoaccel", "run", "autoaccel-runs/train-1/recipe.json", "train.py", "--", "30"
     )
     assert (with_recipe.returncode, with_recipe.stderr) == (0, "")
-    second = outputs(folder, *arguments, "250")
+    second = outputs(folder, *arguments, "500")
     (tried,) = tried_in(folder, "train-2")
     assert (tried.settings, tried.became) == ({"layout.channels_last": True}, "kept")
     assert tried.after_steps < 40
