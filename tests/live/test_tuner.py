@@ -12,6 +12,7 @@ from autoaccel.live.allowance import START_SECONDS, Allowance
 from autoaccel.live.blocks import StepTaken, StepWanted
 from autoaccel.live.searching import LivePlan, Tried
 from autoaccel.live.tuner import LiveTuner
+from autoaccel.live.usual import UNKNOWN_DRIFT
 from autoaccel.records.rounding import UpdateError, UpdatesCompared
 from autoaccel.records.settings import Settings
 from autoaccel.records.space import SearchSpace
@@ -368,6 +369,7 @@ def test_steps_are_heard_after_the_search_until_it_is_known_how_they_drift() -> 
     assert claim.low > 1.02  # so that there is a recipe
     assert claim.low < 1 / 0.9 < claim.high
     assert kept.compared.comparison.low < 1
+    assert claim.drift < UNKNOWN_DRIFT / 2
     assert 1.02 < claim.spared < 1 / (1 - 0.1 / 2)  # by what the system no longer does, of two threads
     assert run.ended_after is not None
     assert run.ended_after < 1_000

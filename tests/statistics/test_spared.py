@@ -48,7 +48,7 @@ def test_nothing_is_known_of_one_pair_and_nothing_is_shown_where_nothing_is_spar
     assert spared_log([spared(0.1, 0.1), spared(0.1, 0.09)], 2, 0.05) < math.log(1.02)
 
 
-@pytest.mark.parametrize(("system", "likely"), [(0.02, False), (0.2, True)])
+@pytest.mark.parametrize(("system", "likely"), [(0.02, False), (0.06, False), (0.2, True)])
 def test_it_is_evidence_only_where_the_system_takes_enough(system: float, likely: bool) -> None:
     assert may_be_spared([Turn((1.0,), system_seconds=system)], 2, 1.02) == likely
     assert not may_be_spared([], 2, 1.02)
