@@ -441,5 +441,5 @@ def test_on_a_machine_that_drifts_what_spares_the_system_is_proven_alone(
     tuned = play(bench, space=WITH_MEMORY, drift=SHARED_DRIFT, trials=trials)
     assert tuned.tried[0] == {**MEMORY, **WORKERS}
     assert tuned.found == found
-    if found:
+    if found and trials is None:  # it was measured alone: no proof of both is begun before
         assert changed(tuned.proofs[0].settings, BASELINE) == found

@@ -8,7 +8,15 @@ import random
 import pytest
 
 from autoaccel.records.messages import Turn
-from autoaccel.statistics.spared import Spared, SystemTime, may_be_spared, spared_log, system_time
+from autoaccel.records.trial import Comparison
+from autoaccel.statistics.spared import (
+    Spared,
+    SystemTime,
+    at_least_spared,
+    may_be_spared,
+    spared_log,
+    system_time,
+)
 
 
 def test_what_the_system_spends_on_a_step_is_that_of_all_turns() -> None:
@@ -52,3 +60,16 @@ def test_nothing_is_known_of_one_pair_and_nothing_is_shown_where_nothing_is_spar
 def test_it_is_evidence_only_where_the_system_takes_enough(system: float, likely: bool) -> None:
     assert may_be_spared([Turn((1.0,), system_seconds=system)], 2, 1.02) == likely
     assert not may_be_spared([], 2, 1.02)
+
+
+@pytest.mark.parametrize(
+    ("explained", "low"),
+    [(1.05, 1.05), (1.2, 1.1), (1.01, 1.02)],
+    ids=["by the system", "by the clock", "with room for drift, which says more"],
+)
+def test_the_least_that_both_show_is_claimed(explained: float, low: float) -> None:
+    found = Comparison(1.15, 1.1, 1.2, "faster", 0.95, 4, 32)
+    drifting = Comparison(1.15, 1.02, 1.3, "faster", 0.95, 4, 32, drift=0.07)
+    claimed = at_least_spared(found, drifting, math.log(explained))
+    assert (claimed.speedup, claimed.low, claimed.high) == pytest.approx((1.15, low, 1.3))
+    assert (claimed.drift, claimed.spared) == pytest.approx((0.07, explained))
