@@ -164,10 +164,10 @@ class LiveTuner:
         evidence = yield from self._search.rounding_of(settings)
         if evidence.verdict == "holds":
             yield from _resumed(interrupted, made)
-        else:
-            yield from self._after_harm(
-                settings, f"{made.doubt}, and its updates are no longer those of your own settings"
-            )
+            return
+        others = "its updates are no longer those of your own settings"
+        why = f"updates do not tell why ({evidence.reason})" if evidence.verdict == "open" else others
+        yield from self._after_harm(settings, f"{made.doubt}, and {why}")
 
     def _is_disappointed(self, wanted: StepWanted) -> bool:
         return self._is_usual(wanted) and self.best != self._search.base and self._allowance.is_disappointed

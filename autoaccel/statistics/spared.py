@@ -11,6 +11,7 @@ import msgspec
 
 from autoaccel.records.messages import Turn
 from autoaccel.records.trial import Comparison
+from autoaccel.statistics.comparison import NOISE_THRESHOLD, verdict_of
 from autoaccel.statistics.sequences import Scatter, t_radius
 
 _RELATIVE_SCATTER = Scatter(deviation=0.2, degrees=4.0)
@@ -88,13 +89,9 @@ def at_least_spared(found: Comparison, drifting: Comparison, log_speedup: float)
         log_speedup: That is explained at least; see `spared_log`.
     """
     spared = math.exp(log_speedup)
-    return msgspec.structs.replace(
-        found,
-        low=max(drifting.low, min(found.low, spared)),
-        high=max(drifting.high, found.high),
-        drift=drifting.drift,
-        spared=spared,
-    )
+    low, high = max(drifting.low, min(found.low, spared)), max(drifting.high, found.high)
+    verdict = found.verdict if low >= 1 + NOISE_THRESHOLD else verdict_of(low, high)
+    return msgspec.structs.replace(found, low=low, high=high, verdict=verdict, drift=drifting.drift, spared=spared)
 
 
 def may_be_spared(turns: Sequence[Turn], threads: int, needed: float) -> bool:

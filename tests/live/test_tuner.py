@@ -334,6 +334,11 @@ def test_a_loss_that_rises_is_harm_only_if_updates_are_others_by_then() -> None:
     (given_up,) = [one for one in run.tried if one.became == "given up"]
     assert given_up.harm == "the loss rose, and its updates are no longer those of your own settings"
 
+    answers = iter((rounded(1e-9), "the model has hooks"))
+    run = Run(usual, beside=lambda settings: next(answers), doubt=rises_at(800))
+    (given_up,) = [one for one in run.tried if one.became == "given up"]
+    assert given_up.harm == "the loss rose, and updates do not tell why (the model has hooks)"
+
 
 def test_no_step_is_made_with_what_may_harm_before_updates_have_shown_that_it_does_not() -> None:
     seconds = scattered({"threads.intra_op": 0.6})

@@ -63,13 +63,14 @@ def test_it_is_evidence_only_where_the_system_takes_enough(system: float, likely
 
 
 @pytest.mark.parametrize(
-    ("explained", "low"),
-    [(1.05, 1.05), (1.2, 1.1), (1.01, 1.02)],
-    ids=["by the system", "by the clock", "with room for drift, which says more"],
+    ("explained", "low", "verdict"),
+    [(1.05, 1.05, "faster"), (1.2, 1.1, "faster"), (1.01, 1.01, "within noise"), (0.9, 1.0, "within noise")],
+    ids=["by the system", "by the clock", "too little", "with room for drift, which says more"],
 )
-def test_the_least_that_both_show_is_claimed(explained: float, low: float) -> None:
+def test_the_least_that_both_show_is_claimed(explained: float, low: float, verdict: str) -> None:
     found = Comparison(1.15, 1.1, 1.2, "faster", 0.95, 4, 32)
-    drifting = Comparison(1.15, 1.02, 1.3, "faster", 0.95, 4, 32, drift=0.07)
+    drifting = Comparison(1.15, 1.0, 1.3, "within noise", 0.95, 4, 32, drift=0.07)
     claimed = at_least_spared(found, drifting, math.log(explained))
     assert (claimed.speedup, claimed.low, claimed.high) == pytest.approx((1.15, low, 1.3))
+    assert claimed.verdict == verdict
     assert (claimed.drift, claimed.spared) == pytest.approx((0.07, explained))
