@@ -86,8 +86,8 @@ class LiveSteps:
         self._ask(None)
 
     def told(self, tried: Tried) -> None:
-        """A comparison has ended; after harm, the training goes back to where it was before, if that was kept."""
-        if tried.harm and self._kept is not None:
+        """A comparison has ended; what was done under harmful settings is undone, if what was before them was kept."""
+        if tried.is_undone and self._kept is not None:
             self._kept.restore()
             self._kept = None
         if tried.is_kept:

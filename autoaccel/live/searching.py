@@ -54,6 +54,8 @@ class Tried(NamedTuple):
     became: Became = "left"
     harm: str = ""
     """For which they were given up, in words."""
+    is_undone: bool = False
+    """Whether the training goes back to what it was before them."""
 
     @property
     def is_kept(self) -> bool:

@@ -12,6 +12,7 @@ from autoaccel.live.searching import LivePlan, LiveSearch, Tried
 from autoaccel.live.sizes import BatchSizes
 from autoaccel.live.usual import BLOCKS_BEFORE
 from autoaccel.live.watching import LiveWatch
+from autoaccel.records.live import Became
 from autoaccel.records.settings import Settings
 from autoaccel.records.trial import Comparison
 from autoaccel.statistics.comparison import Pair
@@ -147,11 +148,18 @@ class LiveTuner:
         self.has_searched = False
         self.watch = None
 
-    def _after_harm(self, settings: Settings, harm: str) -> Steps[None]:
-        """Go on without settings that have harmed the training; nothing that rounds is tried again."""
+    def _after_harm(self, settings: Settings, harm: str, is_undone: bool = True) -> Steps[None]:
+        """Go on without settings that have harmed the training; nothing that rounds is tried again.
+
+        Args:
+            settings: That it was made with.
+            harm: In words; none where they were only tried, and may not have done any.
+            is_undone: Whether the training goes back to what it was before them.
+        """
         was_in_use = self.rounds(self.best)
-        self._tell(Tried(settings, self._search.base, None, became="given up" if was_in_use else "left", harm=harm))
-        self._search.round_no_more(harm)
+        became: Became = "given up" if was_in_use else "left"
+        self._tell(Tried(settings, self._search.base, None, became=became, harm=harm, is_undone=is_undone))
+        self._search.round_no_more(harm or "updates do not tell")
         if was_in_use:
             self._stop_watching()
         yield from self._search_and_watch()
@@ -165,9 +173,13 @@ class LiveTuner:
         if evidence.verdict == "holds":
             yield from _resumed(interrupted, made)
             return
-        others = "its updates are no longer those of your own settings"
-        why = f"updates do not tell why ({evidence.reason})" if evidence.verdict == "open" else others
-        yield from self._after_harm(settings, f"{made.doubt}, and {why}")
+        if evidence.verdict != "open":
+            harm = f"{made.doubt}, and its updates are no longer those of your own settings"
+            yield from self._after_harm(settings, harm)
+            return
+        # What it has trained may be as good as ever.
+        why = f"{made.doubt}, and updates do not tell why ({evidence.reason})"
+        yield from self._after_harm(settings, why if self.rounds(self.best) else "", is_undone=False)
 
     def _is_disappointed(self, wanted: StepWanted) -> bool:
         return self._is_usual(wanted) and self.best != self._search.base and self._allowance.is_disappointed

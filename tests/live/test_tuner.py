@@ -333,11 +333,19 @@ def test_a_loss_that_rises_is_harm_only_if_updates_are_others_by_then() -> None:
     assert all(settings["threads.intra_op"] == 2 for settings, _ in run.steps[830:])
     (given_up,) = [one for one in run.tried if one.became == "given up"]
     assert given_up.harm == "the loss rose, and its updates are no longer those of your own settings"
+    assert given_up.is_undone
 
     answers = iter((rounded(1e-9), "the model has hooks"))
     run = Run(usual, beside=lambda settings: next(answers), doubt=rises_at(800))
     (given_up,) = [one for one in run.tried if one.became == "given up"]
     assert given_up.harm == "the loss rose, and updates do not tell why (the model has hooks)"
+    assert not given_up.is_undone
+
+    # In a block of settings that are only tried, nothing is said, and nothing is undone.
+    run = Run(usual, beside=lambda settings: "the model has hooks", doubt=rises_at(0))
+    (tried,) = [one for one in run.tried if one.settings == one_thread]
+    assert (tried.became, tried.harm, tried.is_undone) == ("left", "", False)
+    assert all(settings["threads.intra_op"] == 2 for settings, _ in run.steps[60:])
 
 
 def test_no_step_is_made_with_what_may_harm_before_updates_have_shown_that_it_does_not() -> None:
