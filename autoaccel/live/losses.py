@@ -13,7 +13,7 @@ BEFORE, WINDOW = 64, 16
 others so many in a row. In two million losses that scatter normally around one value, simulated, eleven such rises came
 by chance; each costs a comparison of updates. The lengths are guesses."""
 SOON = 64
-"""Steps after a change: a loss that rises so soon was raised by it, whatever single updates say. A guess."""
+"""Steps after a change within which a rise of the loss is taken to be its doing, whatever updates say. A guess."""
 RENEWED_STEPS = 1000  # after which the state that a training could go back to is kept anew
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from autoaccel.bench.bench import Bench
-from autoaccel.proof.proof import Proof
+from autoaccel.proof.course import Proof
 from autoaccel.records.accuracy import Accuracy
 from autoaccel.records.conclusion import KeptBecause, LeftOpen
 from autoaccel.records.recipe import Contribution, Interaction, Projection

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from autoaccel.bench.bench import Bench
+from autoaccel.proof.course import Proof
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.proof.metric import MetricProof
-from autoaccel.proof.proof import Proof
 from autoaccel.proof.proof_time import NO_METRIC, MetricTime, likely_speed_seconds, proof_seconds
 from autoaccel.records.contender import OPEN
 from autoaccel.records.evidence import MetricPlan
@@ -47,8 +47,9 @@ class Budget:
             instead_of: What is proven already: then what the candidate saves beyond that counts. Of an image pipeline
                 whose runs take 24 s the proof without a setting of 0.99x took 100 s.
         """
-        is_told_by_speed = instead_of is None or self._run.drift > 0  # what is faster still is likely to be shown else
-        chance = self.chance_of_all(candidate) if is_told_by_speed else self.chance(candidate)
+        # Where the machine does not drift, what is faster than something proven is likely to be proven faster, too.
+        is_speed_in_doubt = instead_of is None or self._run.drift > 0
+        chance = self.chance_of_all(candidate) if is_speed_in_doubt else self.chance(candidate)
         more = self.saved_seconds(candidate) - (self.saved_seconds(instead_of) if instead_of is not None else 0.0)
         return chance * more > self.likely_seconds(candidate.change, math.exp(candidate.log_speedup))
 

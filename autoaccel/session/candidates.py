@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from autoaccel.proof.contributions import Breakdown
+from autoaccel.proof.course import Proof
 from autoaccel.proof.earlier import Earlier
 from autoaccel.proof.judging import MetricJudge
 from autoaccel.proof.limits import SURE
-from autoaccel.proof.proof import Proof, Prover
+from autoaccel.proof.proof import Prover
 from autoaccel.records.conclusion import Refused
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.settings import Settings, settings_key

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from autoaccel.proof.contributions import Breakdown
+from autoaccel.proof.course import Proof
 from autoaccel.proof.metric import MetricProof
-from autoaccel.proof.proof import Proof
 from autoaccel.records.conclusion import Refused
 from autoaccel.records.contender import JUDGEMENTS, OPEN, ContenderResult, ProofReason
 from autoaccel.records.progress import Note, StageStarted

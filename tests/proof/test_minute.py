@@ -15,8 +15,9 @@ import pytest
 
 from autoaccel.bench.bench import Bench, FreshPair
 from autoaccel.bench.rounding import UPDATE_STEPS
+from autoaccel.proof.course import Proof
 from autoaccel.proof.judging import MetricJudge
-from autoaccel.proof.proof import Proof, Prover
+from autoaccel.proof.proof import Prover
 from autoaccel.records.messages import Failure
 from autoaccel.records.progress import ignore
 from autoaccel.records.proof import TrainedPair

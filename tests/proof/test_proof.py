@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from autoaccel.bench.bench import FreshPair
+from autoaccel.proof.course import Proof
 from autoaccel.proof.metric import MetricProof
-from autoaccel.proof.proof import Proof, Prover
+from autoaccel.proof.proof import Prover
 from autoaccel.proof.proof_time import MetricTime, likely_speed_seconds, proof_seconds
 from autoaccel.records.evidence import MetricPlan
 from autoaccel.records.messages import Failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from autoaccel.proof.proof import Proof
+from autoaccel.proof.course import Proof
 from autoaccel.records.conclusion import LeftOpen, NotWorthProving
 from autoaccel.records.messages import Turn
 from autoaccel.records.recipe import OpenProof

@@ -19,7 +19,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from autoaccel.proof.proof import Proof, Prover
+from autoaccel.proof.course import Proof
+from autoaccel.proof.proof import Prover
 from autoaccel.records.progress import ignore
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.statistics.comparison import NOISE_THRESHOLD, SHARED_DRIFT
