@@ -17,7 +17,8 @@ RECENT_PAIRS = (2, 3, 6, 12, 24)
 """The last so many show that settings have become slower than the user's own: the fewer, the slower they must be; the
 more, the more their steps may scatter."""
 SLOWER = 1.25
-"""Times as long as in the mean: steps in use that take so much are a reason to compare at once. A guess."""
+"""Times as long as in the mean, or as under what they have replaced: steps in use that take so much are a reason to
+compare at once. A guess. Pairs that show less wait their turn, so that what all say is true of the whole time."""
 RARELY = 10  # times as long as a block it is at least from one such reason to the next
 
 SHORT_STEP = 0.01
@@ -42,7 +43,8 @@ class LiveWatch:
         self._allowance = allowance
         self._chance = chance
         self._pairs: list[list[Pair]] = []
-        self._lost = 0.0
+        self._lost = 0.0  # seconds, by the last pair
+        self._is_slow = False  # what is in use, by the last pair
         self._made = 0  # steps beside these pairs
 
     @property

@@ -37,7 +37,9 @@ NoTrial = Literal["nothing pays", "out of time", "everything tried"]
 class Proofs(NamedTuple):
     """What it takes to prove what a search finds, which must be saved as well: a trial alone saves nothing."""
 
-    seconds: Callable[[Settings], float] = lambda _: 0.0  # that a proof is expected to take; 0 for what is proven
+    seconds: Callable[[Settings, float], float] = lambda _, __: 0.0
+    """That a proof is expected to take of settings with this log speed-up, as little takes many pairs; 0 for what is
+    proven."""
     least_log: Callable[[Settings], float] = lambda _: 0.0  # the least log speed-up that can be proven of them
     chance: Callable[[Settings], float] = lambda _: 1.0  # that what shows whether the metric is kept decides
 
@@ -180,11 +182,13 @@ class KnowledgeGradient:
         compile_seconds = np.array([knowledge.average_start(one) for one in options])
         logs = mean[:, None] + moves[:, None] * _DRAWS[None, :]  # (options, draws)
         totals: Vector = economy.total_seconds(logs, compile_seconds[:, None])
-        proof_seconds = np.array([proofs.seconds(one) for one in options])
         decided = np.array([proofs.chance(one) for one in options])[:, None]
         least_logs = np.array([proofs.least_log(one) for one in options])[:, None]
+        provable = logs > least_logs
+        typical = (logs * provable).sum(axis=1) / np.maximum(provable.sum(axis=1), 1)  # of those; 0 where there are none
+        proof_seconds = np.array([proofs.seconds(*one) for one in zip(options, typical.tolist(), strict=True)])
         hoped = economy.trainings * (economy.baseline_total_seconds - totals)
-        saved = np.where(logs > least_logs, decided * hoped - proof_seconds[:, None], 0.0)
+        saved = np.where(provable, decided * hoped - proof_seconds[:, None], 0.0)
         # As long as nothing measured is worth its proof, the baseline is what is held.
         ranked = sorted(
             ((self._worth(one, proofs), one.settings) for one in knowledge.ranked()[:2]), key=lambda one: -one[0]
@@ -192,7 +196,7 @@ class KnowledgeGradient:
         held = [settings for worth, settings in ranked[:1] if worth > 0]
         best, second = (max(0.0, *(worth for worth, _ in ranked[number : number + 1]), 0.0) for number in (0, 1))
         # Where a proof decides nothing, what is held is left, and only that proof was in vain.
-        more = np.where(logs > least_logs, decided * (hoped - best) - proof_seconds[:, None], 0.0)
+        more = np.where(provable, decided * (hoped - best) - proof_seconds[:, None], 0.0)
         gains = np.maximum(more, 0.0)
         weighed: list[Suggestion] = []
         for option, gain, worths in zip(options, gains, saved, strict=True):
@@ -207,7 +211,7 @@ class KnowledgeGradient:
     def _worth(self, one: Ranked, proofs: Proofs) -> float:
         """Return what is expected to be saved over all runs with what was measured, after its proof; 0 at least."""
         saved = self._economy.saved_seconds(one.total_seconds)
-        saved = proofs.chance(one.settings) * saved - proofs.seconds(one.settings)
+        saved = proofs.chance(one.settings) * saved - proofs.seconds(one.settings, one.log_speedup)
         return max(0.0, saved) if one.log_speedup > proofs.least_log(one.settings) else 0.0
 
     def _untried(self) -> list[Settings]:

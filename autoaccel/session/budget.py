@@ -132,8 +132,11 @@ class Budget:
     def proofs(self, held: Settings | None = None) -> Proofs:
         """Return what proofs take, for the search; that of what is held is made, and needs no other."""
 
-        def seconds(settings: Settings) -> float:
-            return 0.0 if settings == held else self.likely_seconds(self._search.task.change(settings))
+        def seconds(settings: Settings, log_speedup: float) -> float:
+            if settings == held:
+                return 0.0
+            # To a hundredth, so that few different ones are computed.
+            return self.likely_seconds(self._search.task.change(settings), math.exp(round(log_speedup, 2)))
 
         def chance(settings: Settings) -> float:
             return 1.0 if settings == held else self._judge.chance(self._search.task.change(settings), LARGE_SPEEDUP)

@@ -166,17 +166,11 @@ def load_space(
         if knob.name in requested:
             closed[knob.name] = requested[knob.name]
         elif knob.name in listed:  # what nobody has named needs no reason
-            own, wish = baseline[knob.name], listed[knob.name]
-            if reason := _why_closed(knob, file, context, may_alter):
-                closed[knob.name] = reason
-                continue
-            others = [value for value in _values_of(knob, wish, context, name) if value != own]
-            slower = _slower_values(knob, others, context) if knob.name in file.native else {}
-            if native := [value for value in others if value not in slower]:
-                opened[knob.name] = (own, *native)
+            found = _opened(knob, listed[knob.name], baseline[knob.name], file, name, context, may_alter)
+            if isinstance(found, str):
+                closed[knob.name] = found
             else:
-                why = knob.why_untried(context) if wish == "all" else ""
-                closed[knob.name] = next(iter(slower.values()), why or "no listed value except your own works here")
+                opened[knob.name] = found
     held = {name: wishes.get(name, baseline[name]) for name in baseline if name not in opened}
     possible = {**{name: (value,) for name, value in held.items()}, **opened}
     forbidden = (
@@ -195,6 +189,20 @@ def load_space(
         title=file.title,
     )
     return close_idle(space, baseline)
+
+
+def _opened(
+    knob: Knob, wish: Any, own: Value, file: _SpaceFile, where: str, context: KnobContext, may_alter: bool
+) -> tuple[Value, ...] | str:
+    """Return the values of a listed knob that are searched, the user's own first; or why none is."""
+    if reason := _why_closed(knob, file, context, may_alter):
+        return reason
+    others = [value for value in _values_of(knob, wish, context, where) if value != own]
+    slower = _slower_values(knob, others, context) if knob.name in file.native else {}
+    if native := tuple(value for value in others if value not in slower):
+        return own, *native
+    why = knob.why_untried(context) if wish == "all" else ""
+    return next(iter(slower.values()), why or "no listed value except your own works here")
 
 
 def _why_closed(knob: Knob, file: _SpaceFile, context: KnobContext, may_alter: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -180,6 +181,7 @@ def rule_for(contender: int, min_speedup: float, max_pairs: int = MAX_PAIRS, dri
     return SpeedRule((1 - CONFIDENCE) * share_of_error(contender), min_speedup, max_pairs, drift)
 
 
+@functools.lru_cache(maxsize=4096)
 def deciding_pairs(speedup: float, drift: float = 0.0) -> int:
     """Return how many pairs decide in nine of ten cases on a speed-up that one process showed: at most all.
 
@@ -207,6 +209,7 @@ def expected_pairs(speedup: float, drift: float = 0.0) -> int:
     return min(MAX_PAIRS, count + FURTHER_PAIRS) if is_close else count
 
 
+@functools.lru_cache(maxsize=4096)
 def likely_pairs(speedup: float, drift: float = 0.0) -> int:
     """Return how many pairs a proof is likely to take, which may be fewer than it should have time for.
 

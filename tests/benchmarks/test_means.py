@@ -57,6 +57,8 @@ def test_a_large_gain_is_proven_and_no_gain_is_not() -> None:
         "baseline settles over 20 steps",
         "null, every 10th x5 on both",
         "null, hour 0.08",
+        "null, the system does as much, hour 0.08",
+        "null, nobody waits for the system, hour 0.08",
     ],
 )
 def test_what_makes_no_run_shorter_is_not_proven(name: str) -> None:
@@ -70,6 +72,14 @@ def test_what_removes_long_steps_is_found_with_the_ratio_of_means(name: str) -> 
     found = simulated(CASES[name], 15)
     assert found["proven"] >= 14
     assert found["covered_share"] >= 0.9 and abs(found["mean_error"]) < 0.05
+
+
+def test_what_the_system_no_longer_does_is_proven_where_the_clock_alone_would_show_nothing() -> None:
+    by_system, by_clock = (
+        simulated(CASES[name], 15) for name in ("true 1.25 by the system, hour 0.06", "true 1.2, luck 0.03, hour 0.06")
+    )
+    assert by_system["proven"] >= 12 > by_clock["proven"]
+    assert by_system["covered_share"] >= 0.9
 
 
 def test_the_table_says_what_no_proof_can_see() -> None:

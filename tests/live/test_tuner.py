@@ -285,6 +285,23 @@ def test_settings_that_become_slow_are_given_up(change: int) -> None:
     assert run.tuner.best == OWN
 
 
+@pytest.mark.parametrize(("every", "longer"), [(1, 0.02), (2, 0.05), (5, 0.2)])
+def test_what_becomes_slow_now_and_then_is_given_up_within_seconds(every: int, longer: float) -> None:
+    usual = scattered({})
+
+    def seconds(settings: Settings, number: int) -> float:
+        taken = usual(settings, number)
+        assert taken is not None
+        if not settings["memory.keep_freed"]:
+            return 0.4 * taken
+        return 0.2 * taken + (longer if number > 500 and number % every == 0 else 0.0)
+
+    run = Run(seconds, PLAN._replace(guesses=[FAST]), most=1_500)
+    assert run.best[500]["memory.keep_freed"]
+    assert not run.tuner.best["memory.keep_freed"]
+    assert sum(taken - 0.4 * 0.05 for _, taken in run.steps[500:]) < 2.0
+
+
 def test_harm_ends_all_that_rounds() -> None:
     slower = scattered({"threads.intra_op": 0.6, "memory.keep_freed": 0.9})
 

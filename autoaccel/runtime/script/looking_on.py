@@ -15,9 +15,8 @@ from autoaccel.runtime.datasets import LoadingFacts
 from autoaccel.runtime.script.feeding import Feeds, LoadedHere, Loading
 from autoaccel.runtime.script.loading_look import LoadingLook, why_not_apart
 from autoaccel.runtime.script.observe import Observer
+from autoaccel.space.knobs.data import NEGLIGIBLE_LOADING
 
-_NEGLIGIBLE = 0.05
-"""Share of a step that loading takes: with less, workers cannot make steps faster by more than they cost."""
 _PATIENCE_STEPS = 20  # until a batch is loaded; some scripts load all of them before they train
 
 
@@ -77,7 +76,7 @@ class LookingOn(Observer):
         batches = max(1, round((facts.batch_size or 0) / (loader.key.batch_size or 1)))
         self._loading = Loading(*(batches * each for each in loading))
         step_seconds = facts.seen.must_be_script("its steps are heard as those of a script.").step_seconds
-        if self._loading.seconds < _NEGLIGIBLE * step_seconds:
+        if self._loading.seconds < NEGLIGIBLE_LOADING * step_seconds:
             return f"loading takes {self._loading.seconds / step_seconds:.1%} of a step"
         self._waits = _PATIENCE_STEPS
         feeds.tell_next(loader.key, self._batch_loaded)

@@ -27,7 +27,8 @@ _FASTER, _FASTER_WITH_TILES, _FASTER_ON_GPU = 3.0, 8.0, 6.0
 """By how much other settings may shorten the step for which workers load. On CPUs: OTHERS_SPEEDUP in advise/bounds.py.
 AMX multiplies bfloat16 up to 16 times as fast as AVX-512 does float32, tensor cores likewise: guesses, between that and
 what whole steps win."""
-_NEGLIGIBLE = 0.05  # share of the step that loading takes: what is less cannot be told from noise between two processes
+NEGLIGIBLE_LOADING = 0.05
+"""Share of the step that loading takes: what is less cannot be told from noise between two processes."""
 _USUAL_WORKERS = (0, 1, 2, 4)
 _LIMIT = 4  # workers for each CPU that may be asked for by hand
 _WORKERS_OF_A_GPU = 4  # where nobody knows better: Hugging Face, "Efficient training on a single GPU"
@@ -82,7 +83,7 @@ def workers_needed(context: KnobContext, times: float = 1.0) -> int | None:
     steps = steps_of_loading(context, times)
     if steps is None:
         return None
-    return math.ceil(steps) if steps >= _NEGLIGIBLE else 0
+    return math.ceil(steps) if steps >= NEGLIGIBLE_LOADING else 0
 
 
 def workers_ahead(context: KnobContext, gpus: int = 1) -> int | None:
@@ -97,7 +98,7 @@ def threads_beside_loading(context: KnobContext) -> int | None:
     there is next to nothing to load.
     """
     demand, steps = context.demand, steps_of_loading(context, times_faster(context))
-    if demand is None or not demand.loading_seconds or steps is None or steps < _NEGLIGIBLE:
+    if demand is None or not demand.loading_seconds or steps is None or steps < NEGLIGIBLE_LOADING:
         return None
     busy = demand.loading_seconds if demand.busy_seconds is None else demand.busy_seconds
     cores = context.machine.usable_physical_cores

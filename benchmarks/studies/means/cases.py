@@ -21,6 +21,7 @@ class Case(NamedTuple):
     hour: float = 0.0  # standard deviation of what all pairs share of the log speed-up
     walk: float = 0.0  # of the same from pair to pair
     is_virtual: bool = False  # whether the machine is known to be a virtual one, which may drift from hour to hour
+    spares_system: bool = False  # whether all that the candidate changes is that the operating system does less
     seen: bool = True  # whether the design can see what decides; else the case only tells what it cannot
 
     @property
@@ -106,6 +107,18 @@ _TRUE = {
         candidate=Side(1 / 1.1), neighbour=Neighbour(30.0, 30.0, 1.4, 1.1), seen=False
     ),
 }
+_SYSTEM = {
+    f"{name}, hour {hour}": Case(
+        Side(system=system), Side(step, system=left), luck=_luck(0.03), hour=hour, is_virtual=True, spares_system=True
+    )
+    for name, system, step, left in (
+        ("null, the system does as much", 0.3, 1.0, 0.3),
+        ("null, nobody waits for the system", 0.3, 1.0, 0.01),
+        ("true 1.1 by the system", 0.1, 1 / 1.1, 0.01),
+        ("true 1.25 by the system", 0.21, 1 / 1.25, 0.01),
+    )
+    for hour in (0.04, 0.06, 0.08)
+}
 
-CASES: dict[str, Case] = {**_NULL, **_SETTLES, **_STALLS, **_TRUE}
+CASES: dict[str, Case] = {**_NULL, **_SETTLES, **_STALLS, **_TRUE, **_SYSTEM}
 """Name -> what is simulated; lengths in steps of the baseline's usual length."""

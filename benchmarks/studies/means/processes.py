@@ -20,6 +20,7 @@ from benchmarks.harness.replay import SimulatedClock
 START_SECONDS = 5.0  # until a process makes its first step,
 WARMUP_STEPS = 5  # of which so many come before its first turn
 _NOISE = 0.05  # standard deviation of the logarithm of a step's time, each step's own
+_SYSTEM_LUCK = 0.2  # the same of what the operating system spends, each process' own: as digits showed in two of them
 
 
 class Side(NamedTuple):
@@ -31,6 +32,7 @@ class Side(NamedTuple):
     at_random: bool = False  # whether a step is long by chance, else as by a counter
     settling: float = 0.0  # what the first step takes more, as a share: it vanishes, or comes, exponentially
     settling_steps: float = 1.0
+    system: float = 0.0  # what the operating system spends on a step, on one thread
 
     @property
     def mean(self) -> float:
@@ -140,10 +142,14 @@ class Process:
     diverged_steps: int | None = None
     made: int = 0  # steps after its warm-up
     phase: int = 0
+    system_seconds: float = 0.0  # of a step
 
     def __post_init__(self) -> None:
-        """Draw at which step the counter of long ones stands."""
-        self.phase = self.computer.generator.randrange(self.side.every) if self.side.every else 0
+        """Draw at which step the counter of long ones stands, and what the operating system spends on each."""
+        generator = self.computer.generator
+        self.phase = generator.randrange(self.side.every) if self.side.every else 0
+        if self.side.system:
+            self.system_seconds = self.unit_seconds * self.side.system * math.exp(generator.gauss(0, _SYSTEM_LUCK))
 
     @property
     def warm_step_seconds(self) -> float:
@@ -168,7 +174,7 @@ class Process:
         steps: list[float] = []
         while len(steps) < order.min_steps or math.fsum(steps) < order.seconds:
             steps.append(self.step())
-        turn = Turn(tuple(steps), steps_done=self.made)
+        turn = Turn(tuple(steps), steps_done=self.made, system_seconds=len(steps) * self.system_seconds)
         self.turns.append(turn)
         return turn
 
