@@ -57,7 +57,7 @@ class StepTaken(NamedTuple):
     harm: str = ""  # that its loss shows, in words
     doubt: str = ""  # what its loss shows that may be harm, in words: updates must tell
     size: int = 0  # numbers in its batch; 0 where nobody knows
-    system: float = 0.0  # CPU seconds that the operating system spent on it, all threads together
+    system: float = 0.0  # CPU seconds that the operating system spent on it, in its own thread
 
 
 Steps: TypeAlias = Generator[StepWanted, StepTaken, Result]
@@ -200,10 +200,7 @@ def compare_before_and_after(before: Sequence[Block], other: Settings, rule: Spe
 
 
 def system_share(blocks: Sequence[Block]) -> float:
-    """Return the CPU time that the operating system spent on steps, as a share of the time that they took.
-
-    With several threads it may be more than 1.
-    """
+    """Return the CPU time that the operating system spent on steps, as a share of the time that they took."""
     return sum(block.system for block in blocks) / sum(sum(block.seconds) for block in blocks)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from autoaccel.runtime.script.following_steps import FollowedSteps
 from autoaccel.runtime.script.looking_on import LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
+from autoaccel.runtime.thread_time import thread_system_seconds
 from autoaccel.runtime.trained_state import TrainedState
 
 
@@ -82,7 +82,7 @@ class LiveSteps:
         self._kept: KeptState | None = None
         self._may_keep = True  # until it is known that this training cannot be kept
         self._wanted = StepWanted(steering.begins)
-        self._system = os.times().system  # seconds of this process so far
+        self._system = thread_system_seconds()  # so far
         self._ask(None)
 
     def told(self, tried: Tried) -> None:
@@ -121,9 +121,9 @@ class LiveSteps:
                 raise feeds.failed
             # What former workers had ready, or those that begin still make ready, says nothing of what is in use.
             seconds, feeds.unsettled = None if feeds.unsettled else seconds, False
-        system = os.times().system
+        system = thread_system_seconds()
         harm, doubt = self._says()
-        made = StepTaken(seconds, beside, harm, doubt, self._switched.size, system - self._system)
+        made = StepTaken(seconds, beside, harm, doubt, self._switched.size, max(0.0, system - self._system))
         self._switched.size, self._system = 0, system
         self._ask(made)
         self._steering.allowance.add_between(time.perf_counter() - began)

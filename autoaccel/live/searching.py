@@ -177,7 +177,7 @@ class LiveSearch:
             return compared.comparison
         rule = SpeedRule(1 - CONFIDENCE, 1.0, drift=self.usual.drift(len(pairs)))
         drifting, found = rule.compare(pairs), rule._replace(drift=0.0).compare(pairs)
-        log_speedup = spared_log(compared.spared, int(self.plan.own.get("threads.intra_op", 0)), rule.error)
+        log_speedup = spared_log(compared.spared, rule.error)
         if drifting is None or found is None or log_speedup <= 0:
             return drifting
         return at_least_spared(found, drifting, log_speedup)

@@ -43,6 +43,7 @@ class LiveWatch:
         self._allowance = allowance
         self._chance = chance
         self._pairs: list[list[Pair]] = []
+        self._means: list[Pair] = []  # of their blocks, as ratios: of what is in use, and of what it has replaced
         self._lost = 0.0  # seconds, by the last pair
         self._is_slow = False  # what is in use, by the last pair
         self._made = 0  # steps beside these pairs
@@ -73,12 +74,16 @@ class LiveWatch:
             yield from self._train_on()
             made = yield from pair_of_blocks(self._best, self._own, self._chance)
             self._pairs.append([(own, best) for best, own in made.turns])
+            self._means.append((1.0, made.times_slower))
             self._lost = max(0.0, made.lost)  # nothing where they are slower: the next pair comes at once
         return True
 
     def _is_slower(self, pairs: int) -> bool:
-        """Return whether the last so many pairs say so."""
-        recent = [[(best, own) for own, best in turns] for turns in self._pairs[-pairs:]]
+        """Return whether the last so many pairs say so.
+
+        By the means of their blocks: where steps are slow every second or fifth time, no middle tells.
+        """
+        recent = [[means] for means in self._means[-pairs:]]
         rule = SpeedRule((1 - CONFIDENCE) / len(RECENT_PAIRS), 1 + NOISE_THRESHOLD)
         return len(recent) == pairs and bool(rule.decide(recent))
 

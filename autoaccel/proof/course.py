@@ -56,12 +56,12 @@ class Proof(NamedTuple):
 class Course:
     """The pairs of a proof, and with which of them it was decided that the settings are faster."""
 
-    def __init__(self, rule: SpeedRule, metric: MetricProof | None, known: Accuracy, threads: int) -> None:
+    def __init__(self, rule: SpeedRule, metric: MetricProof | None, known: Accuracy, is_spared: bool) -> None:
         """Begin with no pair; see `Prover.prove`."""
         self.metric = metric
         self.pairs: list[list[Pair]] = []  # that count
         self._rule = rule
-        self._threads = threads
+        self._is_spared = is_spared
         self._spared: list[Spared] = []  # by the settings, in these pairs
         self._steps = 0  # of each side that these looked at
         self._known = known  # of the metric, where nothing need be shown
@@ -77,7 +77,7 @@ class Course:
         self.pairs.append(reading.pairs)
         self._steps += reading.steps
         own, other = system_time(reading.reference_turns), system_time(reading.measurement.turns)
-        if own is not None and other is not None:
+        if self._is_spared and own is not None and other is not None:
             self._spared.append(Spared(own, other))
 
     def begin_anew(self) -> None:
@@ -99,13 +99,13 @@ class Course:
         What the system no longer does may show it after more of them, where room for drift lets hope for nothing.
         """
         found = self.rule.decide(self.pairs)
-        if found is not False or mean_spared_log(self._spared, self._threads) <= math.log(self.rule.needed):
+        if found is not False or mean_spared_log(self._spared) <= math.log(self.rule.needed):
             return found
         return False if self.rule._replace(drift=0.0).decide(self.pairs) is False else None
 
     @property
     def _spared_log(self) -> float:
-        return spared_log(self._spared, self._threads, self._rule.error)
+        return spared_log(self._spared, self._rule.error)
 
     @property
     def comparison(self) -> Comparison | None:

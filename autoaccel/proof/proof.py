@@ -63,7 +63,7 @@ class Prover:
         keep: Callable[[Proof, int], None] | None = None,
         known: Accuracy | None = None,
         clearer_seconds: float = math.inf,
-        threads: int = 0,
+        is_spared: bool = False,
     ) -> Proof:
         """Return what pairs of processes say of the settings.
 
@@ -75,11 +75,11 @@ class Prover:
                 with how many these are expected to be.
             known: Of the metric, where nothing need be shown; None: the settings change no number.
             clearer_seconds: That pairs may take which only make a proven speed-up clearer, and confirm nothing.
-            threads: That a process computes with, where all that the settings change is that the system does less,
-                which is evidence of its own; 0: they change something else.
+            is_spared: Whether all that the settings change is that the operating system does less, so that what it
+                does is evidence of its own.
         """
         known = known or exact_numbers(self._facts.metric, self._facts.direction)
-        course = Course(rule, metric, known, threads)
+        course = Course(rule, metric, known, is_spared)
         most = rule.max_pairs + FURTHER_PAIRS
         obstacle: Obstacle = "pairs disturbed"
         clear_until: float | None = None  # by the clock; None: no pair was made yet that only makes the speed clearer

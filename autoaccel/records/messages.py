@@ -177,9 +177,7 @@ class Turn(Record, frozen=True, tag="turn"):
     peak_bytes: Count = 0
     diverged: bool = False  # the losses of its last steps are not finite
     steps_done: int = 0  # of the training, at its end, warm-up included; 0 in records of earlier versions
-    system_seconds: NotNegative = (
-        0.0  # CPU seconds that the operating system spent on these steps, all threads together
-    )
+    system_seconds: NotNegative = 0.0  # CPU seconds that the operating system spent on these steps in their own thread
 
 
 class Probed(Record, frozen=True, tag="probed"):

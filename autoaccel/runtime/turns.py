@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Sequence
 
@@ -13,6 +12,7 @@ from autoaccel.runtime.ineffective import no_longer_works
 from autoaccel.runtime.paced import Paced
 from autoaccel.runtime.ranks import agreed, sum_of_all
 from autoaccel.runtime.steps import Step, Stretch
+from autoaccel.runtime.thread_time import thread_system_seconds
 from autoaccel.runtime.warmup import burst_steps
 
 _MAX_UNUSUAL = 2  # steps that a turn is made longer for: the last of an epoch and the first of the next
@@ -33,7 +33,7 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
             yield
     min_steps = max(turn.min_steps, burst_steps(paced))
     steps: list[Step] = []
-    start, system = time.perf_counter(), os.times().system
+    start, system = time.perf_counter(), thread_system_seconds()
     while paced.steps_done < limit and agreed(
         time.perf_counter() - start < turn.seconds or _lacks_steps(steps, min_steps)
     ):
@@ -48,7 +48,7 @@ def taking_turn(paced: Paced, turn: GiveTurn, max_steps: int | None) -> Stretch[
         peak_bytes=int(sum_of_all(peak_bytes(paced.device))),
         diverged=paced.has_diverged,
         steps_done=paced.steps_done,
-        system_seconds=os.times().system - system,
+        system_seconds=max(0.0, thread_system_seconds() - system),
     )
     if paced.steps_done == before:
         return done  # the training is over: a script whose steps all were seen calls nothing any more

@@ -53,20 +53,18 @@ class Budget:
         more = self.saved_seconds(candidate) - (self.saved_seconds(instead_of) if instead_of is not None else 0.0)
         return chance * more > self.likely_seconds(candidate.change, math.exp(candidate.log_speedup))
 
-    def sparing_threads(self, change: Change) -> int:
-        """Return with how many threads a process computes if what a change spares the system is evidence; else 0.
+    def is_spared(self, change: Change) -> bool:
+        """Return whether what a change spares the operating system is evidence of how fast it is.
 
-        That is so where it changes nothing else, and the system takes enough of a step to tell.
+        That is so where it changes nothing else, steps are made by the CPU, and the system takes enough of one to tell.
         """
-        threads = int(self._baseline.settings.get("threads.intra_op", 0))
-        if not threads or not change.spares_system:
-            return 0
-        needed = self._search.knowledge.min_speedup(change.settings)
-        return threads if may_be_spared(self._baseline.measurement.turns, threads, needed) else 0
+        if not change.spares_system or self._baseline.facts.device != "cpu":
+            return False
+        return may_be_spared(self._baseline.measurement.turns, self._search.knowledge.min_speedup(change.settings))
 
     def _drift(self, change: Change) -> float:
         """Return for which drift from hour to hour a proof is expected to have room."""
-        return 0.0 if self.sparing_threads(change) else self._run.drift
+        return 0.0 if self.is_spared(change) else self._run.drift
 
     def fits(self, candidate: Candidate) -> bool:
         """Return whether there is time to prove a candidate."""

@@ -151,7 +151,7 @@ def _add_surer_parts(state: ProofState) -> None:
     for one in state.search.ranking.candidates():
         change = one.change
         sparing = change.sparing
-        if not change.spares_system and state.budget.sparing_threads(sparing):
+        if not change.spares_system and state.budget.is_spared(sparing):
             _add_part(state, sparing)
         if state.judge.chance(change, math.exp(one.log_speedup)) < SURE:
             add_parts(state, change)

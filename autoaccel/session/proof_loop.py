@@ -118,8 +118,8 @@ def _prove(state: ProofState, candidate: Candidate, why: ProofReason) -> Attempt
 
     rule = rule_for(number, search.knowledge.min_speedup(settings), drift=run.drift)
     clearer_seconds = state.budget.explaining_seconds(candidate)
-    threads = state.budget.sparing_threads(change)
-    proof = state.prover.prove(settings, rule, metric, keep_early, judge.known(change), clearer_seconds, threads)
+    is_spared = state.budget.is_spared(change)
+    proof = state.prover.prove(settings, rule, metric, keep_early, judge.known(change), clearer_seconds, is_spared)
     run.folder.add_contender(ContenderResult(settings, number, proof.result))
     if metric is not None:
         judge.learn(metric)

@@ -23,14 +23,15 @@ _LIKELY_SHARE = 0.5
 
 
 class SystemTime(NamedTuple):
-    """CPU seconds of a step that the operating system spends, all threads together, and what a step takes."""
+    """CPU seconds that the operating system spends on a step in the thread that makes it, and what the step takes."""
 
     system: float
     step: float
 
-    def share(self, threads: int) -> float:
-        """Return what part of a step it takes at least: so many threads may spend it at once."""
-        return self.system / threads / self.step
+    @property
+    def share(self) -> float:
+        """What part of a step it takes."""
+        return self.system / self.step
 
 
 def system_time(turns: Sequence[Turn]) -> SystemTime | None:
@@ -47,34 +48,34 @@ class Spared(NamedTuple):
     own: SystemTime
     other: SystemTime
 
-    def log_speedup(self, threads: int) -> float:
-        """Return the logarithm of the speed-up that what is saved makes at least; see `SystemTime.share`."""
-        saved = self.own.system - self.other.system
-        return -math.log1p(-min(0.99, saved / threads / self.own.step))
+    @property
+    def log_speedup(self) -> float:
+        """The logarithm of the speed-up that what is saved makes."""
+        return -math.log1p(-min(0.99, (self.own.system - self.other.system) / self.own.step))
 
 
-def spared_log(pairs: Sequence[Spared], threads: int, error: float) -> float:
+def spared_log(pairs: Sequence[Spared], error: float) -> float:
     """Return the least logarithm of a speed-up that what the system no longer does explains; minus infinity if unknown.
 
-    CPU time that a step does not spend any more, it need not wait for: of threads that spend it at once, each waits for
-    its own part. How long pages take to be handed out changes with the machine and its neighbours, but whoever asks for
-    none of them does not wait for any. So it needs no room for drift, as step times do that are compared at one hour.
+    CPU time that the thread of a step does not spend any more, the step need not wait for. How long pages take to be
+    handed out changes with the machine and its neighbours, but whoever asks for none of them does not wait for any. So
+    it needs no room for drift, as step times do that are compared at one hour. It errs where that thread waits for
+    others, which the system has kept as long as before: then the clock does not show what is saved.
 
     Args:
         pairs: Of processes.
-        threads: That a process computes with; 0: what is saved is no evidence.
         error: Probability with which it may be less at any number of pairs looked at.
     """
-    if len(pairs) < 2 or not threads:
+    if len(pairs) < 2:
         return -math.inf
-    mean = mean_spared_log(pairs, threads)
+    mean = mean_spared_log(pairs)
     known = _RELATIVE_SCATTER._replace(deviation=_RELATIVE_SCATTER.deviation * abs(mean))
-    return mean - t_radius([pair.log_speedup(threads) for pair in pairs], error, known)
+    return mean - t_radius([pair.log_speedup for pair in pairs], error, known)
 
 
-def mean_spared_log(pairs: Sequence[Spared], threads: int) -> float:
-    """Return what pairs show in the mean; minus infinity if there are none, or no threads."""
-    return statistics.fmean(pair.log_speedup(threads) for pair in pairs) if pairs and threads else -math.inf
+def mean_spared_log(pairs: Sequence[Spared]) -> float:
+    """Return what pairs show in the mean; minus infinity if there are none."""
+    return statistics.fmean(pair.log_speedup for pair in pairs) if pairs else -math.inf
 
 
 def at_least_spared(found: Comparison, drifting: Comparison, log_speedup: float) -> Comparison:
@@ -94,13 +95,12 @@ def at_least_spared(found: Comparison, drifting: Comparison, log_speedup: float)
     return msgspec.structs.replace(found, low=low, high=high, verdict=verdict, drift=drifting.drift, spared=spared)
 
 
-def may_be_spared(turns: Sequence[Turn], threads: int, needed: float) -> bool:
+def may_be_spared(turns: Sequence[Turn], needed: float) -> bool:
     """Return whether so large a speed-up is likely to be shown if the system's time is saved.
 
     Args:
         turns: Under the user's own settings.
-        threads: That a process computes with.
         needed: Speed-up.
     """
     own = system_time(turns)
-    return own is not None and _LIKELY_SHARE * own.share(threads) > math.log(needed)
+    return own is not None and _LIKELY_SHARE * own.share > math.log(needed)

@@ -58,7 +58,6 @@ def test_a_large_gain_is_proven_and_no_gain_is_not() -> None:
         "null, every 10th x5 on both",
         "null, hour 0.08",
         "null, the system does as much, hour 0.08",
-        "null, nobody waits for the system, hour 0.08",
     ],
 )
 def test_what_makes_no_run_shorter_is_not_proven(name: str) -> None:

@@ -294,12 +294,12 @@ def test_what_becomes_slow_now_and_then_is_given_up_within_seconds(every: int, l
         assert taken is not None
         if not settings["memory.keep_freed"]:
             return 0.4 * taken
-        return 0.2 * taken + (longer if number > 500 and number % every == 0 else 0.0)
+        return 0.2 * taken + (longer if number > 1_000 and number % every == 0 else 0.0)
 
-    run = Run(seconds, PLAN._replace(guesses=[FAST]), most=1_500)
-    assert run.best[500]["memory.keep_freed"]
+    run = Run(seconds, PLAN._replace(guesses=[FAST]), most=2_000)
+    assert run.best[1_000]["memory.keep_freed"]
     assert not run.tuner.best["memory.keep_freed"]
-    assert sum(taken - 0.4 * 0.05 for _, taken in run.steps[500:]) < 2.0
+    assert sum(taken - 0.4 * 0.05 for _, taken in run.steps[1_000:]) < 3.0
 
 
 def test_harm_ends_all_that_rounds() -> None:
@@ -400,7 +400,7 @@ def test_steps_are_heard_after_the_search_until_it_is_known_how_they_drift() -> 
     assert claim.low < 1 / 0.9 < claim.high
     assert kept.compared.comparison.low < 1
     assert claim.drift < UNKNOWN_DRIFT / 2
-    assert 1.02 < claim.spared < 1 / (1 - 0.1 / 2)  # by what the system no longer does, of two threads
+    assert 1.02 < claim.spared < 1 / (1 - 0.1)  # by what the system no longer does
     assert run.ended_after is not None
     assert run.ended_after < 1_000
     nothing = Run(scattered({"memory.keep_freed": 0.9}), lasting, most=2_000)

@@ -109,13 +109,19 @@ _TRUE = {
 }
 _SYSTEM = {
     f"{name}, hour {hour}": Case(
-        Side(system=system), Side(step, system=left), luck=_luck(0.03), hour=hour, is_virtual=True, spares_system=True
+        Side(system=system),
+        Side(step, system=left),
+        luck=_luck(0.03),
+        hour=hour,
+        is_virtual=True,
+        seen=seen,
+        spares_system=True,
     )
-    for name, system, step, left in (
-        ("null, the system does as much", 0.3, 1.0, 0.3),
-        ("null, nobody waits for the system", 0.3, 1.0, 0.01),
-        ("true 1.1 by the system", 0.1, 1 / 1.1, 0.01),
-        ("true 1.25 by the system", 0.21, 1 / 1.25, 0.01),
+    for name, system, step, left, seen in (
+        ("null, the system does as much", 0.3, 1.0, 0.3, True),
+        ("null, its thread waits for others instead", 0.3, 1.0, 0.01, False),
+        ("true 1.1 by the system", 0.1, 1 / 1.1, 0.01, True),
+        ("true 1.25 by the system", 0.21, 1 / 1.25, 0.01, True),
     )
     for hour in (0.04, 0.06, 0.08)
 }

@@ -46,7 +46,7 @@ def prove(case: Case, seed: int) -> tuple[Proof, float]:
     pairs = case.pairs(seed)
     prover = Prover(pairs.compare, any_facts(), pairs.computer.clock, ignore)
     rule = rule_for(1, 1 + NOISE_THRESHOLD, drift=SHARED_DRIFT if case.is_virtual else 0.0)
-    return prover.prove({}, rule, None, threads=int(case.spares_system)), pairs.computer.clock.spent
+    return prover.prove({}, rule, None, is_spared=case.spares_system), pairs.computer.clock.spent
 
 
 def simulated(case: Case, proofs: int) -> dict[str, Any]:

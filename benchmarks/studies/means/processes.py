@@ -32,7 +32,7 @@ class Side(NamedTuple):
     at_random: bool = False  # whether a step is long by chance, else as by a counter
     settling: float = 0.0  # what the first step takes more, as a share: it vanishes, or comes, exponentially
     settling_steps: float = 1.0
-    system: float = 0.0  # what the operating system spends on a step, on one thread
+    system: float = 0.0  # what the operating system spends on a step, in its own thread
 
     @property
     def mean(self) -> float:
