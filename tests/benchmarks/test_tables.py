@@ -32,7 +32,7 @@ from benchmarks.studies.tables.simulate import autoaccel_unproven, simulate
 NAMES = sorted(path.name.partition(".")[0] for path in TABLES.glob("*.jsonl.gz"))
 
 
-_LARGE = ("digits_cnn", "image_pipeline", "small_resnet", "tabular_mlp")
+_LARGE = ("digits_cnn", "image_pipeline", "small_resnet", "tabular_mlp", "wide_mlp")
 """Tables whose replays take longest; `make check-long`."""
 
 

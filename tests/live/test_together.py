@@ -184,7 +184,8 @@ def trained(folder: Path, *command: str) -> tuple[subprocess.CompletedProcess[st
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(("-m", *TORCHRUN, "-m", "autoaccel", "run", "train.py", "--no-history", "--"), id="within"),
+        pytest.param(("-m", *TORCHRUN, "-m", "autoaccel", "run", "train.py", "--no-history", "--"),
+                     id="within", marks=pytest.mark.long),
         pytest.param(("-m", "autoaccel", "run", "--no-history", "-m", TORCHRUN[0], "--", *TORCHRUN[1:], "train.py"),
                      id="around", marks=pytest.mark.long),
     ],

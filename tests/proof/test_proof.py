@@ -29,6 +29,7 @@ from autoaccel.runs.clock import BudgetClock
 from autoaccel.search.instruments import Reading, Trend
 from autoaccel.statistics.comparison import SHARED_DRIFT
 from autoaccel.statistics.deciding import FURTHER_PAIRS, MAX_PAIRS, MIN_PAIRS, rule_for
+from tests.cases import rest_is_long
 from tests.samples import reading_of
 
 SETTINGS: Settings = {"precision.autocast": "bfloat16"}
@@ -371,7 +372,7 @@ def test_small_gains_are_given_up_before_all_pairs_are_spent(facts: TrainingFact
     assert clear.count("proven") >= 27
 
 
-@pytest.mark.parametrize(("speedup", "scatter"), [(1.1, 0.05), (1.2, 0.05), (1.4, 0.09)])
+@pytest.mark.parametrize(("speedup", "scatter"), rest_is_long([(1.1, 0.05), (1.2, 0.05), (1.4, 0.09)]))
 def test_claims_are_right_on_average_though_a_proof_stops_when_they_look_good(
     facts: TrainingFacts, speedup: float, scatter: float
 ) -> None:

@@ -373,7 +373,7 @@ def one_thread() -> Iterator[None]:
 
 
 drawn = settings(
-    max_examples=10, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=6, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

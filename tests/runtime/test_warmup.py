@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import mmap
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
@@ -146,18 +148,42 @@ def of_the_system(loss: Callable[..., torch.Tensor]) -> float:
     return turn.system_seconds / sum(turn.step_seconds)
 
 
+def touch_fresh_pages() -> None:
+    """Have the system clear pages, one by one."""
+    with mmap.mmap(-1, 128 << 20) as memory:
+        for at in range(0, len(memory), mmap.PAGESIZE):
+            memory[at] = 1
+
+
+def fresh(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    touch_fresh_pages()
+    return nn.functional.mse_loss(output, target)
+
+
+def busy(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    end = time.perf_counter() + 0.02
+    while time.perf_counter() < end:
+        pass
+    return nn.functional.mse_loss(output, target)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell what they spend on a thread")
 def test_a_turn_tells_what_the_system_spends_on_its_steps() -> None:
-    def fresh(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        with mmap.mmap(-1, 128 << 20) as memory:  # whose pages the system clears one by one
-            for at in range(0, len(memory), mmap.PAGESIZE):
-                memory[at] = 1
-        return nn.functional.mse_loss(output, target)
-
-    def busy(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        end = time.perf_counter() + 0.02
-        while time.perf_counter() < end:
-            pass
-        return nn.functional.mse_loss(output, target)
-
     assert of_the_system(fresh) > 0.1
     assert of_the_system(busy) < 0.1
+
+
+def test_what_the_system_spends_on_other_threads_is_not_of_a_step() -> None:
+    over = threading.Event()
+
+    def load() -> None:
+        while not over.is_set():
+            touch_fresh_pages()
+
+    loads = threading.Thread(target=load)
+    loads.start()
+    try:
+        assert of_the_system(busy) < 0.1
+    finally:
+        over.set()
+        loads.join()

@@ -21,7 +21,7 @@ def postgres_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["journal", "sqlite", "postgresql"])
+@pytest.fixture(params=["journal", "sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """What a person would give as --storage."""
     if request.param == "journal":

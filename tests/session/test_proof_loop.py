@@ -452,3 +452,9 @@ def test_on_a_machine_that_drifts_what_spares_the_system_is_proven_alone(
     assert tuned.found == found
     if found and trials is None:  # it was measured alone: no proof of both is begun before
         assert changed(tuned.proofs[0].settings, BASELINE) == found
+
+
+def test_what_spares_the_system_is_no_evidence_where_steps_wait_for_a_gpu(play: Play) -> None:
+    bench = KnownBench({"memory.keep_freed=True": 0.12, "loader.workers=2": 0.04}, system=0.3)
+    bench.facts = msgspec.structs.replace(bench.facts, device="cuda")
+    assert play(bench, space=WITH_MEMORY, drift=SHARED_DRIFT).found is None

@@ -25,18 +25,12 @@ from tests.runtime.script.asking import SECONDS, describe
 from tests.runtime.script.cases import CASES, Case
 from tests.runtime.script.conftest import SCRIPTS
 
-_ALWAYS = {"gan.py"}
-"""What differs most from a plain script; the others are for `make check-long`, 10 s each."""
-
 _GRADIENTS_ONLY = {"functional.py"}
 """Scripts that never call backward()."""
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=() if case.file in _ALWAYS else pytest.mark.long) for case in CASES],
-    ids=[" ".join((case.file, *case.arguments)) for case in CASES],
-)
+@pytest.mark.long  # 10 s each
+@pytest.mark.parametrize("case", CASES, ids=[" ".join((case.file, *case.arguments)) for case in CASES])
 def test_a_script_is_seen_as_it_is_and_trains_as_it_does_without_us(
     case: Case, folder: Path, starter_of: Callable[[Script], WorkerStarter], machine: Machine
 ) -> None:

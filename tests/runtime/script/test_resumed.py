@@ -152,6 +152,7 @@ def described(value: Any) -> Any:
     return type(value)
 
 
+@pytest.mark.long
 def test_a_script_resumes_with_a_recipe_or_without_in_any_order(tmp_path: Path) -> None:
     """A checkpoint said `fused`, so that plain Python trained on with kernels that take strides for granted."""
     check_resumed("fused", "AdamW,SGD", tmp_path)
