@@ -15,8 +15,8 @@ from autoaccel.statistics.comparison import NOISE_THRESHOLD, verdict_of
 from autoaccel.statistics.sequences import Scatter, t_radius
 
 _RELATIVE_SCATTER = Scatter(deviation=0.2, degrees=4.0)
-"""What is known, before any pair is seen, of how much what is saved differs from one pair of processes to the next, as
-a share of itself. A guess: of the digits the system took 16 and 20 % of a step in two processes."""
+"""What is known, before any pair is seen, of how much the system's time differs from one process to the next, as a
+share of itself. A guess: of the digits it took 16 and 20 % of a step in two processes."""
 _LIKELY_SHARE = 0.5
 """Of what the system takes of a step, the part that the first pairs are likely to show to be saved, if all is: what
 `_RELATIVE_SCATTER` leaves."""
@@ -53,6 +53,11 @@ class Spared(NamedTuple):
         """The logarithm of the speed-up that what is saved makes."""
         return -math.log1p(-min(0.99, (self.own.system - self.other.system) / self.own.step))
 
+    @property
+    def usual_error(self) -> float:
+        """The standard deviation that this logarithm usually has: both sides scatter, each by a share of itself."""
+        return _RELATIVE_SCATTER.deviation * math.hypot(self.own.system, self.other.system) / self.own.step
+
 
 def spared_log(pairs: Sequence[Spared], error: float) -> float:
     """Return the least logarithm of a speed-up that what the system no longer does explains; minus infinity if unknown.
@@ -68,9 +73,8 @@ def spared_log(pairs: Sequence[Spared], error: float) -> float:
     """
     if len(pairs) < 2:
         return -math.inf
-    mean = mean_spared_log(pairs)
-    known = _RELATIVE_SCATTER._replace(deviation=_RELATIVE_SCATTER.deviation * abs(mean))
-    return mean - t_radius([pair.log_speedup for pair in pairs], error, known)
+    known = _RELATIVE_SCATTER._replace(deviation=statistics.fmean(pair.usual_error for pair in pairs))
+    return mean_spared_log(pairs) - t_radius([pair.log_speedup for pair in pairs], error, known)
 
 
 def mean_spared_log(pairs: Sequence[Spared]) -> float:

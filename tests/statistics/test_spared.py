@@ -55,6 +55,15 @@ def test_nothing_is_known_of_one_pair_and_nothing_is_shown_where_nothing_is_spar
     assert spared_log([spared(0.1, 0.1), spared(0.1, 0.09)], 0.05) < math.log(1.02)
 
 
+def test_what_seems_spared_because_processes_differ_is_not_shown() -> None:
+    """The system's time of two processes scatters by a share of itself, however little their difference is."""
+    chance, shown = random.Random(0), 0
+    for _ in range(400):
+        pairs = [spared(*(0.3 * math.exp(chance.gauss(0, 0.2)) for _ in range(2))) for _ in range(10)]
+        shown += any(spared_log(pairs[:count], 0.05) > math.log(1.02) for count in range(2, 11))
+    assert shown / 400 <= 0.025
+
+
 @pytest.mark.parametrize(("system", "likely"), [(0.01, False), (0.03, False), (0.1, True)])
 def test_it_is_evidence_only_where_the_system_takes_enough(system: float, likely: bool) -> None:
     assert may_be_spared([Turn((1.0,), system_seconds=system)], 1.02) == likely
