@@ -16,7 +16,7 @@ from autoaccel.records.messages import Failure
 from autoaccel.records.trial import Comparison
 from autoaccel.search.instruments import Reading
 from autoaccel.statistics.comparison import Pair, compare
-from autoaccel.statistics.deciding import MIN_PAIRS, SpeedRule
+from autoaccel.statistics.deciding import SpeedRule
 from autoaccel.statistics.spared import Spared, at_least_spared, mean_spared_log, spared_log, system_time
 
 
@@ -96,20 +96,12 @@ class Course:
     def decision(self) -> bool | None:
         """Whether the settings are faster by the pairs so far; None: it is open.
 
-        What the system no longer does may show it after more of them, where room for drift lets hope for nothing. That
-        alone may, then: else so many more pairs would let the clock show by chance what it has given up.
+        What the system no longer does may show it after more of them, where room for drift lets hope for nothing.
         """
         found = self.rule.decide(self.pairs)
-        if found and self.rule == self._rule and self._was_given_up:
-            return None
         if found is not False or mean_spared_log(self._spared) <= math.log(self.rule.needed):
             return found
         return False if self.rule._replace(drift=0.0).decide(self.pairs) is False else None
-
-    @property
-    def _was_given_up(self) -> bool:
-        """Whether fewer of the pairs, with room for drift, let hope for nothing."""
-        return any(self._rule.decide(self.pairs[:count]) is False for count in range(MIN_PAIRS, len(self.pairs)))
 
     @property
     def _spared_log(self) -> float:
