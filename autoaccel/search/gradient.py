@@ -185,9 +185,8 @@ class KnowledgeGradient:
         decided = np.array([proofs.chance(one) for one in options])[:, None]
         least_logs = np.array([proofs.least_log(one) for one in options])[:, None]
         provable = logs > least_logs
-        typical = (logs * provable).sum(axis=1) / np.maximum(
-            provable.sum(axis=1), 1
-        )  # of those; 0 where there are none
+        # Of those in the mean; 0 where there are none.
+        typical = (logs * provable).sum(axis=1) / np.maximum(provable.sum(axis=1), 1)
         proof_seconds = np.array([proofs.seconds(*one) for one in zip(options, typical.tolist(), strict=True)])
         hoped = economy.trainings * (economy.baseline_total_seconds - totals)
         saved = np.where(provable, decided * hoped - proof_seconds[:, None], 0.0)
