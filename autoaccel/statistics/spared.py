@@ -65,7 +65,8 @@ def spared_log(pairs: Sequence[Spared], error: float) -> float:
     CPU time that the thread of a step does not spend any more, the step need not wait for. How long pages take to be
     handed out changes with the machine and its neighbours, but whoever asks for none of them does not wait for any. So
     it needs no room for drift, as step times do that are compared at one hour. It errs where that thread waits for
-    others, which the system has kept as long as before: then the clock does not show what is saved.
+    others instead, which the system keeps as long as before: then the clock alone stands against it, whose hour may
+    favour the settings (`benchmarks/studies/means`).
 
     Args:
         pairs: Of processes.
