@@ -24,13 +24,15 @@ DISAPPOINTING = 1.1
 class Allowance:
     """Counts what steps lose that are made otherwise than under the settings in use, and how much more they may."""
 
-    def __init__(self, steps_left: int | None) -> None:
+    def __init__(self, steps_left: int | None, start_seconds: float = START_SECONDS) -> None:
         """Begin between two steps.
 
         Args:
             steps_left: That the training will still make; None if nobody knows: as many again as it has made.
+            start_seconds: That it may cost in any case.
         """
         self._steps_left = steps_left
+        self._start_seconds = start_seconds
         self._steps = 0  # all that were made since then
         self._passed = 0.0  # seconds
         self._lost = 0.0
@@ -108,12 +110,17 @@ class Allowance:
             gain: Share of the rest of the run that it is expected to save at most.
         """
         if self._watching_since is not None:
-            allowed = START_SECONDS + WATCHING_SHARE * (self._passed - self._watching_since)
+            allowed = self._start_seconds + WATCHING_SHARE * (self._passed - self._watching_since)
             return self._watching_lost + seconds <= allowed
         whole = self._passed + self.seconds_left
-        allowed = START_SECONDS + (FASTER_SHARE if is_faster else SHARE) * whole
+        allowed = self._start_seconds + (FASTER_SHARE if is_faster else SHARE) * whole
         # Near its end a run does not get back what it spends on looking.
         return self._lost + seconds <= allowed and seconds <= gain * self.seconds_left
+
+    def has_time_for(self, steps: int) -> bool:
+        """Return whether as much as so many steps take is little of the whole run, as far as its end is known."""
+        seconds, whole = steps * self.usual_seconds, self._passed + self.seconds_left
+        return self._steps_left is None or seconds <= self._start_seconds + FASTER_SHARE * whole
 
     def _lose(self, seconds: float) -> None:
         if self._watching_since is None:

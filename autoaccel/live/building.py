@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from autoaccel.live.following import tune_as_it_trains
+from autoaccel.live.trainings import LiveTraining
 from autoaccel.records.base import decode
 from autoaccel.records.messages import Failure, TuneLive, WorkerSpec
 from autoaccel.records.workload import TrainingFunction
@@ -26,7 +26,7 @@ def main() -> None:
     assert isinstance(task, TuneLive)
     assert isinstance(workload, TrainingFunction)
     loops: list[Loop] = []  # once it trains
-    live = tune_as_it_trains(spec, _tell, lambda: loops[0].planned_steps if loops else None)
+    live = LiveTraining(spec, _tell, lambda: loops[0].planned_steps if loops else None)
     try:
         result = train_whole(workload, task.seed, loops.append)
     except KeyboardInterrupt:

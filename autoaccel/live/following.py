@@ -1,106 +1,48 @@
-"""A script that trains: looked at for its first steps, then tuned by those that follow."""
+"""A script that was looked at, tuned by the steps that it makes from then on."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 
 import msgspec
 
 from autoaccel.advise.candidates import first_candidates
-from autoaccel.errors import BadRequestError
-from autoaccel.live.allowance import Allowance
-from autoaccel.live.found import Found, Say, Started, peak_bytes
+from autoaccel.live.allowance import START_SECONDS, Allowance
+from autoaccel.live.found import Found, Started, peak_bytes
 from autoaccel.live.making import LiveSteps, Steering
 from autoaccel.live.searching import LivePlan, Tried
 from autoaccel.live.space import live_space
 from autoaccel.live.together import Follower, Leader
 from autoaccel.live.tuner import LiveTuner
 from autoaccel.machine.detect import detect_machine
-from autoaccel.records.messages import TuneLive, WorkerSpec
+from autoaccel.records.messages import TuneLive
 from autoaccel.records.profile import Demand
-from autoaccel.records.settings import describe_change
+from autoaccel.records.settings import Settings, describe_change
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.knobs import lasts
 from autoaccel.runtime.probing import probe_torch_beside
 from autoaccel.runtime.script.feeding import Feeds
 from autoaccel.runtime.script.looking_on import LookedOn, LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
-from autoaccel.runtime.script.together import NOTHING_MORE, Together, met
+from autoaccel.runtime.script.together import Together
 from autoaccel.space.knobs import KNOBS, KnobContext, baseline_settings
 
 _MAY_HARM = ("precision", "extension")
 """Groups of knobs that may round more than the order of sums does."""
 
 
-class LiveTraining:
-    """Whatever this process trains, tuned by its steps once it is known."""
-
-    def __init__(self, spec: WorkerSpec, say: Say, planned_steps: Callable[[], int | None]) -> None:
-        """Begin to look; see `tune_as_it_trains`."""
-        self._spec = spec
-        self._say = say
-        self._planned_steps = planned_steps
-        self._began = time.monotonic()
-        self._script: LiveScript | LedScript | None = None
-        self._error: BaseException | None = None
-        self._feeds = Feeds()
-        self._looking_on = LookingOn(self._feeds, self._seen, self._fail)
-
-    def _seen(self, looked_on: LookedOn, looking_on: LookingOn) -> None:
-        if (device := looked_on.facts.device) != "cpu":
-            raise BadRequestError(f"it trains on {device}, and so far this is done on CPUs alone")
-        together = met()
-        if together is not None and not together.leads:
-            self._script = LedScript(looked_on, looking_on, together)
-            return
-        started = Started(self._spec, self._say, self._began, self._planned_steps())
-        try:
-            self._script = LiveScript(looked_on, looking_on, self._feeds, started, together)
-        except BaseException:
-            if together is not None:
-                together.tell(NOTHING_MORE)
-            raise
-
-    def _fail(self, error: BaseException) -> None:
-        self._error = error
-        self._feeds.end()
-
-    def stop(self) -> None:
-        """Hear of nothing that follows, and go back to the user's own settings; not to be called within a step."""
-        if self._script is not None:
-            self._script.stop()
-        else:
-            self._looking_on.detach()
-        self._feeds.end()
-
-    def summary(self) -> str:
-        """Return what came of it, in a sentence, now that the training has ended; leave it for the next run."""
-        self._feeds.end()
-        if self._script is not None:
-            return self._script.summary()
-        return f"it was not tuned: {self._error or 'it made too few steps'}"
-
-
-def tune_as_it_trains(
-    spec: WorkerSpec, say: Say, planned_steps: Callable[[], int | None] = lambda: None
-) -> LiveTraining:
-    """Tune what this process trains, in which torch was just imported; the script never learns of that.
-
-    Args:
-        spec: What is trained, and how it is tuned.
-        say: See `Say`.
-        planned_steps: Returns those of the whole training, once it trains; None if they must be seen.
-    """
-    return LiveTraining(spec, say, planned_steps)
-
-
 class LiveScript:
     """A script that is tuned by the steps that it makes."""
 
     def __init__(
-        self, looked_on: LookedOn, looking_on: LookingOn, feeds: Feeds, started: Started, together: Together | None
+        self,
+        looked_on: LookedOn,
+        looking_on: LookingOn,
+        feeds: Feeds,
+        started: Started,
+        together: Together | None,
+        another: Callable[[], Settings],
     ) -> None:
         """Begin to tune, between two steps.
 
@@ -110,6 +52,7 @@ class LiveScript:
             feeds: Lets workers load its batches.
             started: How it was.
             together: Reaches other processes that train together with this one, which decides; None: it trains alone.
+            another: Called once another training has begun, unless several train together; returns what it begins with.
         """
         facts = looked_on.facts
         task = started.spec.task
@@ -120,26 +63,30 @@ class LiveScript:
         self._own, searched = baseline_settings(context), live_space(context, task.space, together is None)
         self._found = Found(started, facts, machine, searched, self._own)
         steps_left = _steps_left(facts, started.planned_steps)
-        self._allowance = Allowance(steps_left)
+        self._allowance = Allowance(steps_left, START_SECONDS if started.number == 1 else 0.0)
+        self._lasting = [name for name in searched.open if lasts(KNOBS[name])]
+        begins = {**self._own, **{name: (started.before or self._own)[name] for name in self._lasting}}
         plan = LivePlan(
             own=self._own,
             guesses=first_candidates(searched, context, self._own, ()),
             space=searched,
-            lasting=[name for name in searched.open if lasts(KNOBS[name])],
+            lasting=self._lasting,
             judged_first=[name for name in searched.open if KNOBS[name].group in _MAY_HARM],
+            begins=begins,
             remembered=self._found.remembered,
             searched_before=self._found.searched_before,
         )
         self._tuner = LiveTuner(plan, self._allowance, self._tell, random.Random(0))
         self._leader = Leader(self._tuner, together, self._own, looked_on.steps) if together is not None else None
         left = "whose end is not known" if steps_left is None else f"of which {steps_left:,} steps are left"
-        started.say(f"tuning while it trains, {left}; what is tried is written to {self._found.log}")
+        if started.number == 1:
+            started.say(f"tuning while it trains, {left}; what is tried is written to {self._found.log}")
         steering = Steering(
-            begins=self._own,
+            begins=begins,
             falls_back=self._own,
             tuner=self._leader or self._tuner,
             allowance=self._allowance,
-            switched=SwitchedSettings(self._own, facts.device),
+            switched=SwitchedSettings(self._own, facts.device, begins),
             feeds=feeds,
             may_round=any(
                 self._tuner.rounds({**self._own, name: value})
@@ -148,7 +95,9 @@ class LiveScript:
             ),
             memory_bytes=machine.usable_memory_bytes,
         )
-        self._steps = LiveSteps(steering, facts, looking_on, self._found.step, self._fail)
+        self._steps = LiveSteps(
+            steering, facts, looking_on, self._found.step, self._fail, another if together is None else None
+        )
 
     def _tell(self, tried: Tried) -> None:
         self._found.add(tried)
@@ -161,11 +110,25 @@ class LiveScript:
         """Hear of nothing that follows, and go back to the user's own settings."""
         self._steps.stop()
 
-    def summary(self) -> str:
-        """Return what came of it, in a sentence; leave it for the next run."""
+    @property
+    def found(self) -> Settings:
+        """What it goes on with."""
+        return self._tuner.best
+
+    @property
+    def standing(self) -> Settings:
+        """The user's own settings, but for what cannot be taken back."""
+        return {**self._own, **{name: self._tuner.best[name] for name in self._lasting}}
+
+    def end(self, leaves: bool) -> str:
+        """Return what came of it, in a sentence, and keep it for the next run.
+
+        Args:
+            leaves: Whether to leave a recipe and a report as well.
+        """
         if self._leader is not None and not self._leader.has_begun:
             return "it was not tuned: not all of the processes that train together were seen to"
-        return self._found.end(self._tuner, self._allowance.usual_seconds)
+        return self._found.end(self._tuner, self._allowance.usual_seconds, leaves)
 
     def _fail(self, error: BaseException) -> None:
         self._found.has_failed = True
@@ -201,10 +164,6 @@ class LedScript:
     def stop(self) -> None:
         """Hear of nothing that follows, and go back to the user's own settings."""
         self._steps.stop()
-
-    def summary(self) -> str:
-        """Return nothing: the process tells that decides."""
-        return ""
 
 
 def _demand(looked_on: LookedOn) -> Demand | None:

@@ -40,6 +40,8 @@ class Started(NamedTuple):
     say: Say
     began: float  # by the monotonic clock
     planned_steps: int | None  # of the whole training; None if they must be seen
+    number: int  # of the training, of those that this process makes one after the other, from 1
+    before: Settings | None  # that the training before it went on with; None if there was none
 
 
 class Found:
@@ -70,7 +72,8 @@ class Found:
         self._memory = Memory(task, machine, started.say)
         seen = facts.seen.must_be_script("its steps are heard as those of a script.")
         self._workload = started.spec.workload
-        self._startup_seconds = max(0.0, time.time() - psutil.Process().create_time() - seen.seen_seconds)
+        since = time.time() - psutil.Process().create_time() if started.number == 1 else self.seconds
+        self._startup_seconds = max(0.0, since - seen.seen_seconds)
         self._means = StepMeans()
         self._steps = 0  # since it was known what is trained
         self._steps_before = seen.steps_seen
@@ -80,11 +83,12 @@ class Found:
 
     @property
     def remembered(self) -> Settings | None:
-        """What earlier runs have found, as far as it is still searched; None if nothing is known of any."""
+        """What was found before this training, as far as it is still searched; None if nothing was."""
         entry = self._memory.entry
-        if entry is None:
+        found = entry.settings if entry is not None else self._started.before
+        if found is None:
             return None
-        still = {name: value for name, value in entry.settings.items() if value in self._space.open.get(name, ())}
+        still = {name: value for name, value in found.items() if value in self._space.open.get(name, ())}
         return self._space.settle({**self._own, **still}) if still else None
 
     @property
@@ -121,6 +125,7 @@ class Found:
             rounding=tried.rounding,
             became=tried.became,
             harm=tried.harm,
+            training=self._started.number,
         )
         self._tried.append(found)
         self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -130,18 +135,19 @@ class Found:
             # Now already: a run may be ended in the middle.
             self._memory.keep(found.settings if tried.is_kept else {}, found.comparison, searched=False)
 
-    def end(self, tuner: LiveTuner, usual_seconds: float) -> str:
-        """Leave what was found, and return it in a sentence.
+    def end(self, tuner: LiveTuner, usual_seconds: float, leaves: bool) -> str:
+        """Return what was found in a sentence, and keep it for the next run.
 
         Args:
             tuner: That has found it.
             usual_seconds: Of a step under the settings in use.
+            leaves: Whether to leave a recipe and a report as well.
         """
         if self.has_failed:
             return "your own settings were in use from where it was no longer tuned"
         found, change = claimed(tuner, self._kept), changed(tuner.best, self._own)
         self._memory.keep(change, found, tuner.has_searched)
-        if self._tried and self._workload is not None:
+        if leaves and self._tried and self._workload is not None:
             try:
                 leave(self.log.parent, self._trained(self._workload, tuner, found, usual_seconds))
             except Exception as error:  # whatever is wrong with what is told, the training has ended well

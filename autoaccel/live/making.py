@@ -17,7 +17,7 @@ from autoaccel.live.together import Decides
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.script.feeding import Feeds, LoadedBy
-from autoaccel.runtime.script.following_steps import FollowedSteps
+from autoaccel.runtime.script.following_steps import FollowedSteps, UntilAnother
 from autoaccel.runtime.script.looking_on import LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
@@ -59,6 +59,7 @@ class LiveSteps:
         looking_on: LookingOn,
         counted: Callable[[float | None], None],
         failed: Callable[[BaseException], None],
+        another: Callable[[], Settings] | None = None,
     ) -> None:
         """Begin between two steps.
 
@@ -68,12 +69,15 @@ class LiveSteps:
             looking_on: Who has seen it.
             counted: Called after each step with its seconds; None if something else was done beside it.
             failed: Called with an error of ours, after which the script trains on under what it falls back to.
+            another: Called once another training has begun; returns what that trains under. None: what is in use.
         """
         self._steering = steering
         self._tuner = steering.tuner
         self._switched = steering.switched
         self._counted = counted
         self._told_failure = failed
+        self._another = another
+        self._waits: UntilAnother | None = None  # for it, once no step is told of
         self._steps = steering.tuner.steps()
         self._has_failed = False
         self._followed = FollowedSteps(facts, steering.switched, looking_on, self._step_ended, self._ended, self._fail)
@@ -99,6 +103,8 @@ class LiveSteps:
         """Hear of nothing that follows, and fall back."""
         self._decide_no_more()
         self._followed.end_now()
+        if self._waits is not None:
+            self._waits.end()
         self._switch(self._steering.falls_back)
         self._switched.let_go()
 
@@ -106,10 +112,27 @@ class LiveSteps:
         with contextlib.suppress(Exception):  # other processes may be gone that would be told
             self._steps.close()
 
-    def _ended(self) -> None:
-        """No further step is told of: another training may have begun in the middle of a block."""
+    def _ended(self, is_another: bool) -> None:
+        """No further step is told of.
+
+        Args:
+            is_another: Whether another training has begun, perhaps in the middle of a block.
+        """
+        if self._another is not None and is_another and not self._has_failed:
+            self._begin_another()
+            return
         if not self._has_failed:
             self._switch(self._tuner.best)
+            if self._another is not None:
+                self._waits = UntilAnother(self._followed.numbers, self._begin_another, self._fail)
+        self._switched.let_go()
+
+    def _begin_another(self) -> None:
+        """Leave another training to somebody else; of its updates nobody knows whether settings keep them."""
+        assert self._another is not None
+        self._decide_no_more()
+        self._switch(self._another())
+        self._switched.let_go()
 
     def _step_ended(self, step: Step | None) -> None:
         seconds = step.seconds if step is not None else None

@@ -16,7 +16,7 @@ from autoaccel.runtime.script.torch_import import when_torch_is_imported
 from autoaccel.text import one_line, say
 
 if TYPE_CHECKING:
-    from autoaccel.live.following import LiveTraining
+    from autoaccel.live.trainings import LiveTraining
 
 
 def main() -> None:
@@ -44,9 +44,9 @@ def _attach_launched(spec: WorkerSpec) -> None:
 
 
 def _attach(spec: WorkerSpec) -> LiveTraining:
-    from autoaccel.live.following import tune_as_it_trains
+    from autoaccel.live.trainings import LiveTraining
 
-    return tune_as_it_trains(spec, _say)
+    return LiveTraining(spec, _say)
 
 
 def _say(line: str) -> None:

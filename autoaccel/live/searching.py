@@ -73,8 +73,10 @@ class LivePlan(NamedTuple):
         lasting: Knobs that leave something behind when they are taken back: they come first, and all others are
             compared under what has come of them.
         judged_first: Knobs that round so that no step is made with them before updates have shown that they may.
-        begins: What it begins with; None: the user's own settings.
-        remembered: What an earlier run of the same training went on with; None if nothing is known of one.
+        begins: What it begins with: those of a recipe, or what a training before it has left that cannot be taken
+            back; None: the user's own settings.
+        remembered: What an earlier run of the same training went on with, or the training before it in this run; None
+            if nothing is known of one.
         searched_before: Whether that run has tried all that may be faster.
     """
 
@@ -102,7 +104,7 @@ class LiveSearch:
             tell: Told of each comparison that has ended.
             chance: Decides on the order of blocks.
         """
-        self.best = plan.own if plan.begins is None else plan.begins
+        self.best = self._first = plan.own if plan.begins is None else plan.begins
         """What the training goes on with: the fastest so far."""
         self.own_step_seconds = 0.0
         """What a step took under the user's own settings, in the mean, before any others were in use."""
@@ -112,7 +114,7 @@ class LiveSearch:
         self._allowance = allowance
         self._tell = tell
         self._chance = chance
-        self._tried = {settings_key(plan.own)}
+        self._tried = {settings_key(plan.own), settings_key(self.best)}
         self._why_not_beside = ""
 
     @property
@@ -141,18 +143,23 @@ class LiveSearch:
                 yield from self._try(self._with(name, value))
 
     def go_on_with(self, settings: Settings) -> Steps[None]:
-        """Go on with what an earlier run has found; what rounds must show once more that it keeps this training."""
+        """Go on with what was found before; what rounds must show once more that it keeps this training.
+
+        That is left to the search where it would take too much of what is left.
+        """
         if not self.plan.space.allows(settings):
             return
-        own = self.plan.own
-        passing = {name: own[name] if name in self.plan.lasting else value for name, value in settings.items()}
-        change = Change(settings, own, self.plan.space)
+        begun, lasting = self.best, self.plan.lasting
+        passing = {name: begun[name] if name in lasting else value for name, value in settings.items()}
+        change = Change(settings, self.plan.own, self.plan.space)
         if change.risk not in KEEPS:
             return
-        if passing != own:
+        if change.risk == "rounding" and not self._allowance.has_time_for(BESIDE_STEPS):
+            return
+        if passing != begun:
             rounding = (yield from self.rounding_of(passing)) if change.risk == "rounding" else None
             is_kept = rounding is None or rounding.verdict == "holds"
-            self._tell(Tried(passing, own, None, rounding, "kept" if is_kept else "left"))
+            self._tell(Tried(passing, begun, None, rounding, "kept" if is_kept else "left"))
             if not is_kept:
                 self._tried.add(settings_key(passing))
                 return
@@ -246,7 +253,7 @@ class LiveSearch:
         return (yield from compare_before_and_after(before, settings, self._rule._replace(drift=UNKNOWN_DRIFT)))
 
     def _use(self, settings: Settings) -> None:
-        if self.best == self.plan.own:
+        if self.best == self._first:
             self.own_step_seconds = self._allowance.usual_seconds
         self.best = settings
         self.usual.forget()
@@ -254,7 +261,7 @@ class LiveSearch:
 
     def _wait(self, seconds: float | None) -> Steps[None]:
         """Train on until so much may be lost; see `Wait`."""
-        while not self._allowance.may(self._block_seconds if seconds is None else seconds, self.best != self.plan.own):
+        while not self._allowance.may(self._block_seconds if seconds is None else seconds, self.best != self._first):
             yield StepWanted(self.best)
 
     @property

@@ -97,7 +97,7 @@ class LiveTuner:
     def _all(self) -> Steps[None]:
         plan = self._search.plan
         yield from self._look()
-        if plan.begins is not None:
+        if not plan.space.open:
             self.has_searched = True
             if not (yield from self._watch()):
                 return

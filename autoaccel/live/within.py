@@ -37,7 +37,7 @@ def tuned(space: str, output: Path | None, with_history: bool) -> Iterator[Live]
         yield found
         return
     check_wishes(space)
-    from autoaccel.live.following import tune_as_it_trains  # it imports torch
+    from autoaccel.live.trainings import LiveTraining  # it imports torch
 
     path = Path(space)
     program = _program()
@@ -48,7 +48,7 @@ def tuned(space: str, output: Path | None, with_history: bool) -> Iterator[Live]
         training=program.path if program is not None else "",
         training_key=training_key(program) if program is not None and with_history else "",
     )
-    live = tune_as_it_trains(WorkerSpec(task, program), _tell)
+    live = LiveTraining(WorkerSpec(task, program), _tell)
     try:
         yield found
     finally:

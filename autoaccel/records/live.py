@@ -19,7 +19,7 @@ Became = Literal["kept", "left", "given up"]
 class LiveTried(Record, frozen=True):
     """A line of live.jsonl: settings that were compared with those in use, by steps of the training."""
 
-    after_seconds: Seconds  # since the process has imported torch
+    after_seconds: Seconds  # since the process has imported torch, or since another training has begun
     after_steps: Count  # that it has made since it was known what it trains
     settings: Settings  # that are not the user's own
     against: Settings  # likewise, of those in use
@@ -27,6 +27,7 @@ class LiveTried(Record, frozen=True):
     rounding: RoundingEvidence | None  # None where nothing was to be shown, or they are not faster
     became: Became  # of them
     harm: str = ""  # for which they were given up, in words
+    training: Count = 1  # of those that the process has made one after the other
 
 
 class Remembered(Record, frozen=True):

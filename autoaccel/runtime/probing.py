@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import warnings
 from collections.abc import Iterable
 
+import msgspec
 import torch
 from torch import nn
 from torch.nn import functional
@@ -65,7 +67,17 @@ def probe_torch() -> TorchFacts:
 
 
 def probe_torch_beside() -> TorchFacts:
-    """Return the same from within a training, which goes on with the random numbers that it would have had."""
+    """Return the same from within a training, which goes on with the random numbers that it would have had.
+
+    What torch can do is looked up once; how many threads it has may have changed since.
+    """
+    return msgspec.structs.replace(
+        _probed_beside(), intra_op_threads=torch.get_num_threads(), inter_op_threads=torch.get_num_interop_threads()
+    )
+
+
+@functools.cache
+def _probed_beside() -> TorchFacts:
     with same_random_numbers_after(default_device()), warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")  # of ours the script's output shows nothing
         return probe_torch()

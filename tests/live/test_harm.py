@@ -18,7 +18,7 @@ HARMED = """
 import sys, time
 import torch
 from torch import nn
-from autoaccel.live.following import tune_as_it_trains
+from autoaccel.live.trainings import LiveTraining
 from autoaccel.records.messages import TuneLive, WorkerSpec
 from autoaccel.records.workload import Script
 from autoaccel.runtime.knobs.layout import ChannelsLast
@@ -33,7 +33,7 @@ def batch(self, tensor):
     return changed
 
 own, ChannelsLast.batch = ChannelsLast.batch, batch
-live = tune_as_it_trains(
+live = LiveTraining(
     WorkerSpec(TuneLive("space.toml", "autoaccel-runs/harmed-1"), Script("/train.py", "train.py", "/", "0" * 64)), print
 )
 

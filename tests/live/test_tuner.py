@@ -265,9 +265,40 @@ def test_what_earlier_runs_have_found_is_given_up_where_it_is_slower_now() -> No
 
 def test_what_rounds_of_earlier_runs_is_judged_once_more() -> None:
     remembered = {**OWN, "threads.intra_op": 1}
-    run = Run(scattered({"threads.intra_op": 0.6}), PLAN._replace(remembered=remembered), 200, lambda _: rounded(0.4))
+    run = Run(scattered({"threads.intra_op": 0.6}), PLAN._replace(remembered=remembered), 400, lambda _: rounded(0.4))
     assert all(settings["threads.intra_op"] == 2 for settings, _ in run.steps)
     assert run.tuner.best == OWN
+
+
+def test_what_rounds_is_left_to_the_search_where_to_judge_it_takes_too_much_of_the_run() -> None:
+    asked: list[Settings] = []
+
+    def beside(settings: Settings) -> UpdatesCompared:
+        asked.append(settings)
+        return rounded(1e-9)
+
+    plan = PLAN._replace(remembered={**OWN, "threads.intra_op": 1})
+    short = Run(scattered({"threads.intra_op": 0.6}), plan, 60, beside)
+    assert not asked
+    assert short.tuner.best == OWN
+    long = Run(scattered({"threads.intra_op": 0.6}), plan, 600, beside)
+    assert asked
+    assert long.best[10] == plan.remembered
+
+
+def test_what_a_training_before_has_left_stays_and_is_not_claimed() -> None:
+    begins = {**OWN, "memory.keep_freed": True}
+    lasting = PLAN._replace(lasting=("memory.keep_freed",), begins=begins)
+    seconds = scattered({"memory.keep_freed": 0.5, "threads.intra_op": 0.6})
+    for plan in (lasting, lasting._replace(remembered={**begins, "threads.intra_op": 1})):
+        run = Run(seconds, plan, most=1_000)
+        assert all(settings["memory.keep_freed"] for settings, _ in run.steps)
+        assert run.tuner.best == {**begins, "threads.intra_op": 1}
+        assert run.tuner.own_step_seconds == pytest.approx(0.025, rel=0.1)
+        watch = run.tuner.watch
+        assert watch is not None
+        assert watch.comparison is not None
+        assert watch.comparison.low < 1 / 0.6 < watch.comparison.high
 
 
 @pytest.mark.parametrize("change", [500, 2_000])

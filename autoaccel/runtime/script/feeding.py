@@ -102,7 +102,7 @@ class Feeds:
             key: Of the loader.
             tell: Told of it once.
         """
-        self._fed, self._tell_next = key, tell
+        self._fed, self._tell_next, self._dataset = key, tell, None
 
     def load_by(self, workers: LoadedBy) -> None:
         """Let what follows be loaded so, of the loader that was told of."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from autoaccel.records.rounding import UpdatesCompared
 from autoaccel.records.settings import Settings
@@ -12,8 +15,9 @@ from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.script.beside import Beside
 from autoaccel.runtime.script.boundary import Boundary, PacedScript
 from autoaccel.runtime.script.cycle import TrainingOverError
-from autoaccel.runtime.script.events import listen
+from autoaccel.runtime.script.events import before, listen
 from autoaccel.runtime.script.models import Models
+from autoaccel.runtime.script.numbering import Numbers
 from autoaccel.runtime.script.observe import Observer
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step
@@ -29,7 +33,7 @@ class FollowedSteps(Boundary):
         switched: SwitchedSettings,
         observed: Observer,
         step_ended: Callable[[Step | None], None],
-        ended: Callable[[], None],
+        ended: Callable[[bool], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         """Begin with the step whose gradients are computed next.
@@ -39,7 +43,8 @@ class FollowedSteps(Boundary):
             switched: Its settings.
             observed: Who has seen it: optimizers keep their numbers.
             step_ended: Called after each step; with None if it does not count.
-            ended: Called once no step is told of any more, between two of them.
+            ended: Called once no step is told of any more, between two of them; with whether that is because another
+                training has begun.
             failed: Called with an error of ours.
         """
         assert facts.script is not None  # a script was looked at
@@ -57,15 +62,14 @@ class FollowedSteps(Boundary):
         self._updating = [observed.optimizers[number] for number in facts.script.cycle]
         self._beside: Beside | None = None
         self._is_beside = False  # whether updates are made that are none of the script's
-        self._wants_end = False
+        self._wants_end = self._is_another = False
         self._end_listening = listen(self, failed)
 
     def backward_begins(self, loss: torch.Tensor) -> None:
         """Keep the loss; and stop to listen once that is wanted."""
         if self._wants_end:
             self.end_now()
-            self._ended()
-            self._switched.let_go()
+            self._ended(self._is_another)
             return
         super().backward_begins(loss)
         if self._beside is not None:
@@ -80,6 +84,7 @@ class FollowedSteps(Boundary):
         try:
             super().update_begins(optimizer)
         except TrainingOverError:
+            self._is_another = True
             self.end()
 
     def update_ended(self, optimizer: torch.optim.Optimizer) -> None:
@@ -89,6 +94,11 @@ class FollowedSteps(Boundary):
         if self._models.trained and self._numbers.of(optimizer) == self._cycle.last:
             self._models.end()  # each was called by now; copies of them are none of the script's
         super().update_ended(optimizer)
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers of the optimizers that make its updates."""
+        return self._numbers
 
     @property
     def loss(self) -> float:
@@ -135,3 +145,43 @@ class FollowedSteps(Boundary):
 
 def _nothing() -> None:
     """The first step begins, of which nobody need be told."""
+
+
+class UntilAnother:
+    """Hears of nothing but another training: an optimizer makes an update that has made none before."""
+
+    def __init__(self, known: Numbers, begun: Callable[[], None], failed: Callable[[BaseException], None]) -> None:
+        """Begin to wait for it. Each update takes a microsecond longer.
+
+        Args:
+            known: Have the optimizers of the trainings before it.
+            begun: Called once, between two of its steps.
+            failed: Called with an error of what is called.
+        """
+        self._known = known
+        self._begun = begun
+        self._failed = failed
+        self._process = os.getpid()
+        self._end_of_hearing: Callable[[], None] | None = None  # of the gradients that are computed next
+        self._hook = register_optimizer_step_pre_hook(self._update_begins)
+
+    def end(self) -> None:
+        """Wait no longer; not to be called within an update, whose hooks are being gone through."""
+        self._hook.remove()
+        if self._end_of_hearing is not None:
+            self._end_of_hearing()
+            self._end_of_hearing = None
+
+    def _update_begins(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        # Not at once: hooks of this update are being gone through.
+        if self._end_of_hearing is None and optimizer not in self._known and os.getpid() == self._process:
+            self._end_of_hearing = before(torch.autograd, "backward", self._backward_begins)
+
+    def _backward_begins(self, *_: Any, **__: Any) -> None:
+        if os.getpid() != self._process:
+            return
+        self.end()
+        try:
+            self._begun()
+        except BaseException as error:
+            self._failed(error)
