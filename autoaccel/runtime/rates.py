@@ -23,6 +23,10 @@ _SPEEDUP_SIDES = (128, 512)
 """Of matrices: the first shows whether the second would take seconds. With larger ones, whose products take longer than
 a process is left alone, the ratio varied twofold beside another process; with these by 5 % (a Xeon, two cores)."""
 _SPEEDUP_TURNS = 16
+_SPEEDUP_SECONDS, _FEW_TURNS = 0.25, 3
+"""After which no further turns begin, if there were a few. Beside others, each call of two threads takes a tenth of a
+second, and sixteen turns of two types took eight seconds (two cores, torch 2.13); such a training waits for no more
+than that."""
 _EMULATED = 0.25  # times as fast as float32: no instructions do that
 _COPIED_BYTES = 64 << 20
 _REDUCED_NUMBERS = 4 << 20
@@ -111,8 +115,13 @@ def product_speedup(dtype: torch.dtype) -> float | None:
     device, speedup = torch.device("cpu"), None
     for side in _SPEEDUP_SIDES:
         works = [_product(side, device, one) for one in (torch.float32, dtype)]
+        turns: list[list[float]] = []
+        began = time.perf_counter()
         try:
-            turns = [[_once(work, device) for work in works] for _ in range(_SPEEDUP_TURNS)]
+            while len(turns) < _FEW_TURNS or (
+                len(turns) < _SPEEDUP_TURNS and time.perf_counter() - began < _SPEEDUP_SECONDS
+            ):
+                turns.append([_once(work, device) for work in works])
         except RuntimeError:
             break
         in_float32, in_dtype = (min(of_one) for of_one in zip(*turns, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -39,6 +40,19 @@ def test_what_disturbs_some_turns_does_not_count(timed: Callable[..., Timed]) ->
 def test_an_emulated_type_is_not_measured_at_length(timed: Callable[..., Timed]) -> None:
     timed({(128, torch.float32): [1.0] * 16, (128, torch.float16): [50.0] * 16})  # none is there of the larger size
     assert product_speedup(torch.float16) == 0.02
+
+
+def test_beside_others_that_make_each_call_long_a_few_turns_must_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    def once(work: object, device: torch.device) -> float:
+        calls.append(work)
+        time.sleep(0.05)
+        return 0.05
+
+    monkeypatch.setattr(rates, "_once", once)
+    assert product_speedup(torch.bfloat16) == 1.0
+    assert len(calls) == 2 * 2 * 3  # sizes, types, turns
 
 
 def test_a_type_that_cannot_be_multiplied_has_no_speedup() -> None:
