@@ -23,6 +23,7 @@ from autoaccel.records.settings import Settings
 from autoaccel.records.workload import Script, TrainingFacts
 from autoaccel.runs.workloads import find_module
 from autoaccel.space.knobs import KnobContext, baseline_settings
+from autoaccel.workers.becoming import SCRIPT
 from autoaccel.workers.launchers import command, variables
 from autoaccel.workers.measuring import Measuring
 from autoaccel.workers.starter import WorkerStarter
@@ -154,7 +155,7 @@ def test_all_ranks_train_with_a_recipe_and_find_what_they_would_have_found(
     script = launched(TELLS)
     seen = ScriptFacts((), (), (), (0,), "cpu", 0.01, 10, steps_per_epoch=None, planned_steps=None, ranks=2)
     spec = WorkerSpec(task=Train(seeds=()), workload=script, settings=BFLOAT16, found={}, script=seen)
-    environment = variables(Launched(spec), {**os.environ, "PYTHONPATH": str(tmp_path / "site")})
+    environment = variables(Launched(spec, module=SCRIPT), {**os.environ, "PYTHONPATH": str(tmp_path / "site")})
     done = subprocess.run(command(script), cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "sitecustomize" not in done.stderr
@@ -185,7 +186,7 @@ def test_what_took_no_effect_is_told_once_and_of_the_script_that_was_launched(
     settings = {**BFLOAT16, "loader.workers": 1}
     script = launched(NO_LOADER)
     spec = WorkerSpec(task=Train(seeds=()), workload=script, settings=settings, found={}, script=seen)
-    environment = variables(Launched(spec), dict(os.environ))
+    environment = variables(Launched(spec, module=SCRIPT), dict(os.environ))
     done = subprocess.run(command(script), cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("autoaccel: train.py: precision.autocast took effect; loader.workers did not (") == 1

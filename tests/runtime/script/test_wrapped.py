@@ -16,6 +16,7 @@ from autoaccel.records.messages import Train, WorkerSpec
 from autoaccel.records.seen import ScriptFacts
 from autoaccel.records.settings import Settings
 from autoaccel.runs.workloads import find_module
+from autoaccel.workers.becoming import SCRIPT
 from autoaccel.workers.launchers import command, variables
 from tests.runtime.script.test_running import run
 
@@ -169,7 +170,7 @@ def by_torchrun(folder: Path, settings: Settings, kind: str, source: str = WRAPP
     script = find_module("torch.distributed.run", options)
     seen = ScriptFacts((), (), (), (0,), "cpu", 0.01, 10, steps_per_epoch=None, planned_steps=None, ranks=2)
     spec = WorkerSpec(task=Train(seeds=()), workload=script, settings=settings, found={}, script=seen)
-    environment = variables(Launched(spec), {**os.environ, "GLOO_SOCKET_IFNAME": "lo"})
+    environment = variables(Launched(spec, module=SCRIPT), {**os.environ, "GLOO_SOCKET_IFNAME": "lo"})
     done = subprocess.run(command(script), cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert not [line for line in done.stderr.splitlines() if line.startswith("autoaccel:")], done.stderr
