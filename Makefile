@@ -16,7 +16,7 @@ demo: setup  ## tune an example whose steps wait for data, and show the recipe
 test: setup  ## everything that CI checks
 	@$(MAKE) --no-print-directory --jobs=2 lint tests
 
-check-long: setup  ## the tests that are too long for every commit; half an hour
+check-long: setup  ## the tests that are too long for every commit; an hour and a half
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,scripts]'
 	$(BIN)/pytest -n 2 --dist worksteal -m long
 
