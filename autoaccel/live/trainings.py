@@ -37,7 +37,7 @@ class LiveTraining:
         self._whole = self._began = time.monotonic()  # this process, and the training in it
         self._looked = 0.0  # seconds for which trainings had to wait until each was known, and summed up
         self._script: LiveScript | LedScript | None = None
-        self._ended: list[Ended] = []  # the trainings before it
+        self._ended: list[TunedTraining] = []  # the trainings before it
         self._error: BaseException | None = None
         self._feeds = Feeds()
         self._looking_on = LookingOn(self._feeds, self._seen, self._fail)
@@ -81,7 +81,7 @@ class LiveTraining:
     def _sum_up(self, script: LiveScript) -> None:
         seconds = time.monotonic() - self._began
         is_longest = all(seconds > one.seconds for one in self._ended)
-        self._ended.append(Ended(seconds, script.end(is_longest), script.found))
+        self._ended.append(TunedTraining(seconds, script.end(is_longest), script.found))
 
     def _fail(self, error: BaseException) -> None:
         self._error = error
@@ -113,7 +113,7 @@ class LiveTraining:
         )
 
 
-class Ended(NamedTuple):
+class TunedTraining(NamedTuple):
     """A training that was tuned to its end."""
 
     seconds: float
