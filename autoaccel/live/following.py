@@ -19,6 +19,7 @@ from autoaccel.machine.detect import detect_machine
 from autoaccel.records.messages import TuneLive
 from autoaccel.records.profile import Demand
 from autoaccel.records.settings import Settings, describe_change
+from autoaccel.records.space import SearchSpace
 from autoaccel.records.workload import TrainingFacts
 from autoaccel.runtime.knobs import lasts
 from autoaccel.runtime.probing import probe_torch_beside
@@ -66,16 +67,7 @@ class LiveScript:
         self._allowance = Allowance(steps_left, START_SECONDS if started.number == 1 else 0.0)
         self._lasting = [name for name in searched.open if lasts(KNOBS[name])]
         begins = {**self._own, **{name: (started.before or self._own)[name] for name in self._lasting}}
-        plan = LivePlan(
-            own=self._own,
-            guesses=first_candidates(searched, context, self._own, ()),
-            space=searched,
-            lasting=self._lasting,
-            judged_first=[name for name in searched.open if KNOBS[name].group in _MAY_HARM],
-            begins=begins,
-            remembered=self._found.remembered,
-            searched_before=self._found.searched_before,
-        )
+        plan = self._plan(searched, context, begins)
         self._tuner = LiveTuner(plan, self._allowance, self._tell, random.Random(0))
         self._leader = Leader(self._tuner, together, self._own, looked_on.steps) if together is not None else None
         left = "whose end is not known" if steps_left is None else f"of which {steps_left:,} steps are left"
@@ -97,6 +89,18 @@ class LiveScript:
         )
         self._steps = LiveSteps(
             steering, facts, looking_on, self._found.step, self._fail, another if together is None else None
+        )
+
+    def _plan(self, searched: SearchSpace, context: KnobContext, begins: Settings) -> LivePlan:
+        return LivePlan(
+            own=self._own,
+            guesses=first_candidates(searched, context, self._own, ()),
+            space=searched,
+            lasting=self._lasting,
+            judged_first=[name for name in searched.open if KNOBS[name].group in _MAY_HARM],
+            begins=begins,
+            remembered=self._found.remembered,
+            searched_before=self._found.searched_before,
         )
 
     def _tell(self, tried: Tried) -> None:

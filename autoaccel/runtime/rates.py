@@ -25,8 +25,7 @@ a process is left alone, the ratio varied twofold beside another process; with t
 _SPEEDUP_TURNS = 16
 _SPEEDUP_SECONDS, _FEW_TURNS = 0.25, 3
 """After which no further turns begin, if there were a few. Beside others, each call of two threads takes a tenth of a
-second, and sixteen turns of two types took eight seconds (two cores, torch 2.13); such a training waits for no more
-than that."""
+second, and sixteen turns of two types held a training up for eight seconds (two cores, torch 2.13)."""
 _EMULATED = 0.25  # times as fast as float32: no instructions do that
 _COPIED_BYTES = 64 << 20
 _REDUCED_NUMBERS = 4 << 20

@@ -151,7 +151,7 @@ class UntilAnother:
     """Hears of nothing but another training: an optimizer makes an update that has made none before."""
 
     def __init__(self, known: Numbers, begun: Callable[[], None], failed: Callable[[BaseException], None]) -> None:
-        """Begin to wait for it. Each update takes a microsecond longer.
+        """Begin to wait for it. Each update takes a microsecond or two longer.
 
         Args:
             known: Have the optimizers of the trainings before it.
