@@ -16,8 +16,9 @@ from autoaccel.live.searching import Tried
 from autoaccel.live.together import Decides
 from autoaccel.records.settings import Settings
 from autoaccel.records.workload import TrainingFacts
-from autoaccel.runtime.script.feeding import Feeds, LoadedBy
+from autoaccel.runtime.script.feeding import Feeds
 from autoaccel.runtime.script.following_steps import FollowedSteps, UntilAnother
+from autoaccel.runtime.script.lending import LoadedBy
 from autoaccel.runtime.script.looking_on import LookingOn
 from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.steps import Step

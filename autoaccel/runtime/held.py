@@ -13,8 +13,7 @@ import itertools
 import socket
 import sqlite3
 import sys
-import zlib
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -26,10 +25,8 @@ from autoaccel.runtime.script.entry import installed_folders
 
 _INSTALLED = (*installed_folders(), "<")
 _DEEPEST = 6  # attributes of attributes
-_MAX_LOOKED_INTO = 3000  # objects
-_MAX_OF_ONE = 100  # a dataset may hold a list of a million paths
-_WHOLE_BYTES = 64 << 20  # of numbers that are compared one by one; of more, a few
-_SAMPLED = 4096
+MAX_LOOKED_INTO = 3000  # objects
+MAX_OF_ONE = 100  # a dataset may hold a list of a million paths
 
 _LIBRARIES_OF_HANDLES = frozenset(
     {"h5py", "lmdb", "netCDF4", "psycopg", "psycopg2", "pymysql", "redis", "rocksdb", "av"}
@@ -43,7 +40,8 @@ _READS = frozenset(
 """Of Python 3.10 to 3.14: what reads something that is not the function's own."""
 _READS_GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 
-_PLAIN = (str, bytes, int, float, complex, bool, type(None))
+COLLECTIONS = (tuple, list, set, frozenset, collections.deque)
+PLAIN = (str, bytes, int, float, complex, bool, type(None))
 _ANY_NAME = frozenset(
     {"getattr", "vars", "__dict__", "__getattribute__"}
 )  # what reads attributes by names unknown here
@@ -54,7 +52,7 @@ class Held(NamedTuple):
 
     name: str
     thing: Any
-    holder: Any = None  # what it is a part of; None for what the walk begins with
+    holder: Any = None  # the object that has it as an attribute, or in a collection; None for what the walk begins with
 
 
 def walk(roots: Iterable[Any]) -> Iterator[Held]:
@@ -65,9 +63,9 @@ def walk(roots: Iterable[Any]) -> Iterator[Held]:
     """
     seen: dict[int, Any] = {}  # kept, so that no other object gets the same id
     left = collections.deque((Held(_name_of(root), root), 0) for root in roots)
-    while left and len(seen) < _MAX_LOOKED_INTO:
+    while left and len(seen) < MAX_LOOKED_INTO:
         held, depth = left.popleft()
-        if isinstance(held.thing, _PLAIN):
+        if isinstance(held.thing, PLAIN):
             yield held
             continue
         if id(held.thing) in seen:
@@ -75,7 +73,9 @@ def walk(roots: Iterable[Any]) -> Iterator[Held]:
         seen[id(held.thing)] = held.thing
         yield held
         if depth < _DEEPEST:
-            left += [(Held(name, part, held.thing), depth + 1) for name, part in _parts(held)]
+            is_within = held.holder is not None and isinstance(held.thing, (Mapping, *COLLECTIONS))
+            holder = held.holder if is_within else held.thing
+            left += [(Held(name, part, holder), depth + 1) for name, part in _parts(held)]
 
 
 def _name_of(root: Any) -> str:
@@ -152,33 +152,6 @@ def may_read(names: frozenset[str], name: str) -> bool:
     return name in names or bool(names & _ANY_NAME)
 
 
-class Kept(NamedTuple):
-    """What changes if a thing does."""
-
-    value: Hashable
-    is_foreign: bool  # an attribute of what loads samples in code that is not the user's: all of them may be read
-
-
-def values_in(roots: Iterable[Any]) -> dict[str, Kept]:
-    """Return a value for each number, text, array and collection that can be reached, which changes if that changes."""
-    found: dict[str, Kept] = {}
-    for held in walk(roots):
-        value = _value(held.thing)
-        if value is not None:
-            found[held.name] = Kept(value, is_foreign(held.holder))
-    return found
-
-
-def changed_between(before: Mapping[str, Kept], now: Mapping[str, Kept], names: frozenset[str]) -> str:
-    """Return the name of what has another value than before, and is read by loading; empty if nothing has."""
-    for name in [*before, *now]:
-        one = now.get(name, before.get(name))
-        is_read = may_read(names, last_of(name)) or (one is not None and one.is_foreign)
-        if is_read and before.get(name) != now.get(name):
-            return name
-    return ""
-
-
 def is_foreign(thing: Any) -> bool:
     """Whether a thing loads samples by code that is not the user's, so that any of its attributes may be read."""
     loads = isinstance(thing, (torch.utils.data.Dataset, torch.utils.data.Sampler)) or callable(thing)
@@ -217,20 +190,21 @@ def is_users(function: FunctionType) -> bool:
 
 def _parts(held: Held) -> Iterator[tuple[str, Any]]:
     name, thing = held.name, held.thing
-    if isinstance(thing, (torch.Tensor, numpy.ndarray, torch.nn.Module, type, torch.Generator)):
+    if isinstance(thing, (torch.Tensor, numpy.ndarray, ModuleType, type, torch.Generator)):
         return
-    if isinstance(thing, ModuleType):
+    if isinstance(thing, torch.nn.Module):  # a transform, mostly; what a large model is made of is too much
+        parts = {**thing._modules, **{name: value for name, value in vars(thing).items() if not name.startswith("_")}}
+        yield from ((f"{name}.{part}", value) for part, value in itertools.islice(parts.items(), MAX_OF_ONE))
+        yield from ((f"{name}.{function.__name__}", function) for function in functions_of(type(thing)))
         return
     if isinstance(thing, Mapping):
         with contextlib.suppress(Exception):  # whatever a class of the user's raises
-            yield from (
-                (f"{name}[{key!r}]"[:200], value) for key, value in itertools.islice(thing.items(), _MAX_OF_ONE)
-            )
-    elif isinstance(thing, (tuple, list, set, frozenset, collections.deque)):
-        yield from ((f"{name}[{place}]", part) for place, part in enumerate(itertools.islice(thing, _MAX_OF_ONE)))
+            yield from ((f"{name}[{key!r}]"[:200], value) for key, value in itertools.islice(thing.items(), MAX_OF_ONE))
+    elif isinstance(thing, COLLECTIONS):
+        yield from ((f"{name}[{place}]", part) for place, part in enumerate(itertools.islice(thing, MAX_OF_ONE)))
     if isinstance(thing, functools._lru_cache_wrapper):
         kept = (one for one in gc.get_referents(thing) if not isinstance(one, (type, str)) and one is not vars(thing))
-        yield from ((f"{name}[{place}]", one) for place, one in enumerate(itertools.islice(kept, _MAX_OF_ONE)))
+        yield from ((f"{name}[{place}]", one) for place, one in enumerate(itertools.islice(kept, MAX_OF_ONE)))
     if isinstance(thing, functools.partial):
         yield from ((name, thing.func), (name, thing.args), (name, thing.keywords))
     elif isinstance(thing, (MethodType, BuiltinMethodType)):
@@ -315,41 +289,3 @@ def _is_handle(thing: Any) -> bool:
     module = kind.__module__ or ""
     is_known = module.partition(".")[0] in _LIBRARIES_OF_HANDLES or module == "multiprocessing.connection"
     return is_known or (kind.__name__ == "Environment" and "lmdb" in sys.modules)
-
-
-def _value(thing: Any) -> Hashable | None:
-    """Return what changes if a thing does; None if its parts tell that, or nothing does."""
-    if isinstance(thing, _PLAIN):
-        return type(thing).__name__, repr(thing)[:1000]
-    if isinstance(thing, torch.Tensor):
-        # Torch counts what is done to a tensor in place (not by way of an array that shares its memory).
-        version = 0 if thing.is_inference() else thing._version
-        return "tensor", tuple(thing.shape), version, _digest(thing)
-    if isinstance(thing, numpy.memmap):
-        return None
-    if isinstance(thing, numpy.ndarray):
-        return "array", thing.shape, _digest(thing)
-    if isinstance(thing, (tuple, list)):
-        contents = 0
-        with contextlib.suppress(TypeError):  # something in it has no hash: its parts tell
-            contents = hash(tuple(thing)) if thing and isinstance(thing[0], _PLAIN) else 0
-        return "list", len(thing), contents
-    if isinstance(thing, (Mapping, set, frozenset, collections.deque)):
-        with contextlib.suppress(Exception):
-            return "collection", len(thing)
-    return None
-
-
-def _digest(thing: Any) -> Hashable:
-    """Return a number for what a tensor or an array holds, or a part of it; 0 where that is out of reach."""
-    with contextlib.suppress(Exception):  # sparse tensors, objects, other devices
-        if isinstance(thing, torch.Tensor):
-            if thing.device.type != "cpu":
-                return 0
-            thing = thing.detach().view(torch.uint8).numpy() if thing.is_contiguous() else thing.detach().numpy()
-        if thing.dtype == object:
-            return 0
-        if thing.nbytes > _WHOLE_BYTES:
-            thing = thing.reshape(-1)[:: max(1, thing.size // _SAMPLED)]
-        return zlib.adler32(numpy.ascontiguousarray(thing).view(numpy.uint8).reshape(-1).data)
-    return 0

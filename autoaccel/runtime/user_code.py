@@ -13,13 +13,12 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.applied import Applied
 from autoaccel.runtime.batches import tensors_of
+from autoaccel.runtime.contents import changed_between, values_in
 from autoaccel.runtime.held import (
     changed_as_it_trains,
-    changed_between,
     computes_with_trained,
     names_read,
     trained_in,
-    values_in,
 )
 from autoaccel.runtime.knobs import found_in, found_settings
 from autoaccel.runtime.loop import Loop, device_of

@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, defau
 
 from autoaccel.records.workload import BuildFunction
 from autoaccel.runtime import datasets
+from autoaccel.runtime.contents import values_in
 from autoaccel.runtime.datasets import look_at_samples, why_bound
-from autoaccel.runtime.held import values_in
 from autoaccel.runtime.loading import build_training, describe, load_build
 
 DRAWS = "loading a sample draws random numbers, and workers draw different ones"

@@ -288,7 +288,7 @@ def test_what_was_proven_is_a_recipe_also_if_the_run_is_stopped_then(write_model
 def test_a_changed_file_is_no_run_to_go_on_with(write_model: WriteModel, tmp_path: Path) -> None:
     model = write_model(WAITING)
     (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
-    options = ("--budget", "2m", "--space", "workers.toml", "--output", "run")
+    options = ("--budget", "2m", "--trainings", "1000", "--space", "workers.toml", "--output", "run")
     tuner = subprocess.Popen(command("tune", model, *options), stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     assert tuner.stdout is not None
     for line in tuner.stdout:
@@ -326,7 +326,8 @@ def build():
     (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
     start = time.perf_counter()
     model = write_model(code)
-    done = autoaccel("tune", model, "--budget", "90s", "--space", "workers.toml", "--output", "run", cwd=tmp_path)
+    options = ("--budget", "90s", "--trainings", "1000", "--space", "workers.toml", "--output", "run")
+    done = autoaccel("tune", model, *options, cwd=tmp_path)
     assert time.perf_counter() - start < 90 + 10
     assert done.returncode == 1, done.stdout + done.stderr
     recipe = recipe_in(tmp_path / "run")
@@ -393,7 +394,7 @@ def test_a_function_of_the_main_program_is_tuned_from_code(write_model: WriteMod
         WAITING
         + """
 if __name__ == "__main__":
-    recipe = autoaccel.autotune(build, budget="150s", space="workers.toml", output="run")
+    recipe = autoaccel.autotune(build, budget="150s", trainings=1000, space="workers.toml", output="run")
     assert recipe.search.trials >= 1, recipe.summary
     applied = autoaccel.apply("run/recipe.json")
     print("SAME", applied.settings == recipe.settings, type(recipe.workload).__name__)
@@ -435,9 +436,8 @@ def test_settings_that_break_the_metric_never_win(write_model: WriteModel, tmp_p
         return tiny(loss=loss, epochs=40)
     """
     (tmp_path / "cast.toml").write_text('title = "t"\n[knobs]\n"precision.autocast" = ["off", "bfloat16"]\n')
-    done = autoaccel(
-        "tune", write_model(code), "--budget", "90s", "--space", "cast.toml", "--output", "run", cwd=tmp_path
-    )
+    options = ("--budget", "90s", "--trainings", "1000", "--space", "cast.toml", "--output", "run")
+    done = autoaccel("tune", write_model(code), *options, cwd=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "may cost more than --max-drop allows" in recipe_in(tmp_path / "run")["summary"]
     trials = [json.loads(line) for line in (tmp_path / "run" / "trials.jsonl").read_text().splitlines()]

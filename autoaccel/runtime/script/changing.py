@@ -9,15 +9,13 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from autoaccel.runtime.contents import Kept, changed_between, values_in
 from autoaccel.runtime.datasets import why_bound
 from autoaccel.runtime.held import (
-    Kept,
     changed_as_it_trains,
-    changed_between,
     computes_with_trained,
     names_read,
     trained_in,
-    values_in,
 )
 from autoaccel.runtime.randomness import Apart, state_of
 from autoaccel.runtime.script.told import counted_by_loading, told_in_loops

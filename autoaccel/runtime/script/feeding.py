@@ -11,28 +11,20 @@ import collections
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-import torch
 from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as torch_loaders
 
 from autoaccel.records.script import LoaderKey
-from autoaccel.runtime.loaders import given_indices
 from autoaccel.runtime.script.events import put
+from autoaccel.runtime.script.lending import Indices, LoadedBy, Workers
 from autoaccel.runtime.script.numbering import key_of
 
 _TIMED = 64  # batches, the last ones, that say what loading takes
 _IDLE_BATCHES = 64  # after which workers end that nobody asks for: to start them anew takes a tenth of a second
-
-
-class LoadedBy(NamedTuple):
-    """How batches are loaded."""
-
-    processes: int = 0  # 0: the script's own loads them
-    prefetch: int = 2  # batches that each has ready
 
 
 class Loading(NamedTuple):
@@ -62,6 +54,7 @@ class Feeds:
         self._process = os.getpid()
         self._wanted = LoadedBy()
         self._begun: WeakKeyDictionary[Any, _Feed] = WeakKeyDictionary()  # by iterator
+        self._idle: WeakKeyDictionary[DataLoader[Any], Workers] = WeakKeyDictionary()  # between two epochs
         self._fed: LoaderKey | None = None  # of the loader whose batches workers may load
         self._dataset: Any = None  # of it; another's samples were not looked at
         self._tell_next: Callable[[LoadedHere], None] | None = None
@@ -77,7 +70,7 @@ class Feeds:
             if type(iterator) is alone and isinstance(loader, DataLoader) and os.getpid() == self._process:
                 # Whatever a dataset of the user's raises that is asked for its length.
                 with contextlib.suppress(Exception):
-                    self._begun[iterator] = _Feed(loader)
+                    self._begun[iterator] = _Feed(loader, self._idle.pop(loader, None))
 
         self._ends = [
             put(kind, "__init__", begins),
@@ -112,6 +105,9 @@ class Feeds:
         """Hear of nothing more; the script's own process loads what comes next, and what workers have begun."""
         for feed in list(self._begun.values()):
             feed.take_back()
+        for workers in list(self._idle.values()):
+            workers.end()
+        self._idle.clear()
         for end in reversed(self._ends):
             end()
 
@@ -149,7 +145,8 @@ class Feeds:
         try:
             return self._own_next(iterator)
         except StopIteration:
-            feed.close()
+            if (workers := feed.ended()) is not None:
+                self._idle[feed.loader] = workers
             raise
 
     def _time(self, key: LoaderKey, iterator: Any) -> Any:
@@ -170,17 +167,18 @@ class _Given(NamedTuple):
 class _Feed:
     """What one iterator over a loader gives, whoever loads it."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
-        """Begin before its first batch."""
+    def __init__(self, loader: DataLoader[Any], workers: Workers | None) -> None:
+        """Begin before its first batch.
+
+        Args:
+            loader: That it is over.
+            workers: That have loaded its epoch before, if any have.
+        """
         self.loader = loader
         self.key = key_of(loader)
-        self._is_lent = False  # whether workers have indices whose batches were not asked for yet
-        self._indices: _Indices | None = None  # None as long as the iterator asks the sampler itself
-        self._lent: _Lent | None = None
-        self._workers: Any = None  # torch's iterator over what they load
-        self._loads: DataLoader[Any] = loader  # the loader of that iterator
-        self._are = LoadedBy()  # how many these are
-        self._filling = 0  # batches until they load as fast as they are asked
+        self._indices: Indices | None = None  # None as long as the iterator asks the sampler itself
+        self._workers = workers
+        self._filling = 0  # batches until workers load as fast as they are asked
         self._idle = 0  # batches that were loaded while they had nothing to do
 
     @property
@@ -188,10 +186,10 @@ class _Feed:
         """Whether there are any."""
         return self._workers is not None
 
-    def take_over(self, iterator: Any) -> _Indices:
+    def take_over(self, iterator: Any) -> Indices:
         """Return what gives the iterator its indices from now on."""
         if self._indices is None:
-            self._indices = iterator._sampler_iter = _Indices(iterator._sampler_iter)
+            self._indices = iterator._sampler_iter = Indices(iterator._sampler_iter)
         return self._indices
 
     def given(self, iterator: Any, wanted: LoadedBy) -> _Given | None:
@@ -202,140 +200,54 @@ class _Feed:
         """
         is_first = self._indices is None
         indices = self.take_over(iterator)
-        while True:
-            if self._is_lent and self._lent is not None:
-                if wanted != self._are:
-                    self._lent.stops = True  # what they have begun comes first
-                try:
-                    batch = self._workers._next_data()
-                except StopIteration:
-                    self._is_lent = False
-                    continue
-                except Exception:
-                    self.take_back()
-                    raise
-                self._lent.out.popleft()
-                self._filling = max(0, self._filling - 1)
-                return _Given(batch, not self._lent.stops and not self._filling)
-            if not wanted.processes:
-                self._idle += 1
-                if self._idle >= _IDLE_BATCHES:
-                    self.close()
-                return None
-            if not self._lend(iterator, indices, wanted):
-                return None
-            # At its beginning an epoch waits for its first batches under such settings, whenever it is trained.
-            self._filling = 0 if is_first else wanted.processes * wanted.prefetch
-
-    def _lend(self, iterator: Any, indices: _Indices, wanted: LoadedBy) -> bool:
-        """Hand workers the indices that come next; return whether there are any."""
-        if wanted != self._are:
-            self.close()
-        self._idle = 0
         try:
-            if self._workers is None or self._lent is None:
-                self._start(iterator, indices, wanted)
-            else:
-                self._lent.stops = False
-                self._workers._reset(self._loads)
+            while True:
+                if self._workers is not None and self._workers.are_busy:
+                    if wanted != self._workers.are:
+                        self._workers.hand_no_more()  # what they have begun comes first
+                    with contextlib.suppress(StopIteration):
+                        batch = self._workers.next_batch()
+                        self._filling = max(0, self._filling - 1)
+                        return _Given(batch, wanted == self._workers.are and not self._filling)
+                elif not wanted.processes:
+                    self._idle += 1
+                    if self._idle >= _IDLE_BATCHES:
+                        self.close()
+                    return None
+                elif not self._hand_out(iterator, indices, wanted, is_first):
+                    return None
         except Exception:
             self.take_back()
             raise
-        self._is_lent = bool(self._lent is not None and self._lent.out)
-        return self._is_lent
 
-    def _start(self, iterator: Any, indices: _Indices, wanted: LoadedBy) -> None:
-        # Seeded by the number that the script's own iterator has drawn for workers, if it had any.
-        generator = torch.Generator().manual_seed(iterator._base_seed)
-        self._lent = _Lent(indices)
-        arguments = {
-            "num_workers": wanted.processes,
-            "prefetch_factor": wanted.prefetch,
-            "persistent_workers": True,  # from one time that they are asked to the next, for this iterator alone
-            "generator": generator,
-        }
-        self._loads = given_indices(self.loader, self._lent, arguments)
-        kind: Any = torch_loaders._MultiProcessingDataLoaderIter
-        self._workers = kind(self._loads)
-        self._are = wanted
-        # Else torch raises an error wherever the script is when one of them is killed; it is noticed when it is asked.
-        torch._C._remove_worker_pids(id(self._workers))
-        self._workers._worker_pids_set = False
+    def _hand_out(self, iterator: Any, indices: Indices, wanted: LoadedBy, is_first: bool) -> bool:
+        """Hand workers the indices that come next; return whether there are any."""
+        workers = self._workers
+        if workers is not None and (wanted != workers.are or (is_first and not workers.know_all(self.loader))):
+            self.close()
+            workers = None
+        if workers is None:
+            # Seeded by the number that the script's own iterator has drawn for workers, if it had any.
+            workers = self._workers = Workers(self.loader, indices, wanted, iterator._base_seed)
+        else:
+            workers.hand_out(indices)
+        self._idle = 0
+        # At its beginning an epoch waits for its first batches under such settings, whenever it is trained.
+        self._filling = 0 if is_first else wanted.processes * wanted.prefetch
+        return workers.are_busy
 
     def take_back(self) -> None:
         """End the workers; what they were to load comes next, whoever loads it."""
-        if self._lent is not None and self._indices is not None:
-            self._indices.put_back(self._lent.out)
+        if self._workers is not None:
+            self._workers.take_back()
         self.close()
+
+    def ended(self) -> Workers | None:
+        """Return the workers, which have nothing left to load: for the next epoch."""
+        workers, self._workers = self._workers, None
+        return workers
 
     def close(self) -> None:
         """End the workers, which have nothing left to load."""
-        workers, self._workers, self._lent = self._workers, None, None
-        self._are, self._is_lent = LoadedBy(), False
-        if workers is not None:
-            workers._shutdown_workers()
-
-
-class _Indices:
-    """What a sampler gives, for whoever loads it; what was handed out in vain comes again."""
-
-    def __init__(self, own: Iterator[Any]) -> None:
-        """Begin where the sampler is."""
-        self.last: Any = None
-        """What was handed out last."""
-        self._own = own
-        self._again: collections.deque[Any] = collections.deque()
-        self._error: BaseException | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        if self._again:
-            self.last = self._again.popleft()
-            return self.last
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        self.last = next(self._own)
-        return self.last
-
-    def put_back(self, handed_out: collections.deque[Any]) -> None:
-        """Take back what was handed out and not loaded, the first of it first."""
-        self._again.extendleft(reversed(handed_out))
-        handed_out.clear()
-
-    def ahead(self) -> Any:
-        """Hand out the next one to somebody who asks ahead of the script: an error waits until it comes to that.
-
-        Raises:
-            StopIteration: If there is none, or an error comes next.
-        """
-        try:
-            return next(self)
-        except StopIteration:
-            raise
-        except Exception as error:
-            self._error = error
-            raise StopIteration from error
-
-
-class _Lent:
-    """The sampler of workers: hands out the next indices until it is to stop."""
-
-    def __init__(self, indices: _Indices) -> None:
-        """Begin with nothing handed out."""
-        self.out: collections.deque[Any] = collections.deque()
-        """What was handed out, and whose batch was not asked for yet."""
-        self.stops = False
-        self._indices = indices
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        if self.stops:
-            raise StopIteration
-        index = self._indices.ahead()
-        self.out.append(index)
-        return index
+        if (workers := self.ended()) is not None:
+            workers.end()

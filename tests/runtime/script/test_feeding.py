@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, WeightedRandomSampler
 
-from autoaccel.runtime.script.feeding import Feeds, LoadedBy, LoadedHere
+from autoaccel.runtime.script.feeding import Feeds, LoadedHere
+from autoaccel.runtime.script.lending import LoadedBy
 from autoaccel.runtime.script.numbering import key_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked")
@@ -205,3 +206,31 @@ def test_what_loading_takes_is_known(feeds: Feeds) -> None:
     assert asleep.seconds > 0.0075
     assert asleep.busy_seconds < 0.5 * asleep.seconds
     assert busy.busy_seconds > 4 * asleep.busy_seconds
+
+
+class Scaled(Numbers):
+    def __init__(self, factor: int) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return super().__getitem__(index) * torch.tensor([self.factor, 1])
+
+
+def test_workers_stay_from_epoch_to_epoch_until_what_they_load_changes(feeds: Feeds) -> None:
+    dataset = Scaled(1)
+    loader = DataLoader(dataset, 4, shuffle=True)
+    feeds.tell_next(key_of(loader), lambda drawn: None)
+    next(iter(loader))
+    feeds.load_by(LoadedBy(2))
+    processes, sums = [], []
+    for epoch in range(4):
+        dataset.factor = 3 if epoch == 2 else dataset.factor
+        batches = list(loader)
+        processes.append({int(batch[0, 1]) for batch in batches})
+        sums.append(sum(int(batch[:, 0].sum()) for batch in batches))
+    assert processes[0] == processes[1] != processes[2] == processes[3]
+    assert sums == [1830, 1830, 5490, 5490]
+    assert os.getpid() not in set().union(*processes)
+    feeds.end()
+    assert not torch.multiprocessing.active_children()
