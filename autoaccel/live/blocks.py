@@ -38,6 +38,9 @@ HOPELESS = 10.0
 """Times as long, and longer than a block: the first step shows it already. A guess."""
 TURNS = 8
 """Parts of a block that are told apart."""
+POINTS = 3
+"""Of a training, at which updates are compared, as where two processes are: their median leaves out one that is not
+like the others."""
 
 Result = TypeVar("Result")
 
@@ -47,6 +50,7 @@ class StepWanted(NamedTuple):
 
     settings: Settings
     beside: Settings | None = None  # whose update on its batch is computed beside it
+    points: int = POINTS  # of the training, at which that is done
 
 
 class StepTaken(NamedTuple):

@@ -170,7 +170,7 @@ class LiveSteps:
         if is_other:
             self._switch(wanted.settings)
         self._wanted = wanted
-        self._followed.compute_beside(wanted.beside)
+        self._followed.compute_beside(wanted.beside, wanted.points)
 
     def _switch(self, settings: Settings) -> None:
         """Train under these settings from the next step on; workers load from the next batch on."""

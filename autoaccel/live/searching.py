@@ -12,6 +12,7 @@ from autoaccel.live.blocks import (
     BLOCK_STEPS,
     KNOWN_BLOCKS,
     MAX_PAIRS,
+    POINTS,
     SETTLING_STEPS,
     TOO_SLOW,
     Compared,
@@ -189,11 +190,16 @@ class LiveSearch:
             return drifting
         return at_least_spared(found, drifting, log_speedup)
 
-    def rounding_of(self, settings: Settings) -> Steps[RoundingEvidence]:
-        """Return whether settings that round keep the training what it is, by updates beside its own."""
+    def rounding_of(self, settings: Settings, points: int = POINTS) -> Steps[RoundingEvidence]:
+        """Return whether settings that round keep the training what it is, by updates beside its own.
+
+        Args:
+            settings: To be judged.
+            points: Of the training, at which they are.
+        """
         found = None
         while found is None:
-            found = (yield StepWanted(self.base, settings)).beside
+            found = (yield StepWanted(self.base, settings, points)).beside
         if isinstance(found, str):
             self._why_not_beside = found
             return RoundingEvidence("open", found, 0, 0, 0)

@@ -167,9 +167,12 @@ class LiveTuner:
     def _in_doubt(self, settings: Settings, made: StepTaken, interrupted: Steps[None]) -> Steps[None]:
         """Go on as before if updates still show that settings do no harm; else without them.
 
-        A loss rises by itself in many trainings: where what is learned changes, or where models play one another.
+        A loss rises by itself in many trainings: where what is learned changes, or where models play one another. So
+        one point is asked first, and all of them where it shows harm.
         """
-        evidence = yield from self._search.rounding_of(settings)
+        evidence = yield from self._search.rounding_of(settings, points=1)
+        if evidence.verdict == "too large":
+            evidence = yield from self._search.rounding_of(settings)
         if evidence.verdict == "holds":
             yield from _resumed(interrupted, made)
             return

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from autoaccel.live.blocks import POINTS
 from autoaccel.records.rounding import UpdatesCompared
 from autoaccel.records.settings import Settings
 from autoaccel.runtime.knobs.layout import ChannelsLast
@@ -45,7 +46,7 @@ def train(
     switched.equip_model(model)
     for optimizer in optimizers:
         switched.equip_optimizer(optimizer)
-    beside = Beside(switched, optimizers, {**own_settings(), **settings}) if settings is not None else None
+    beside = Beside(switched, optimizers, {**own_settings(), **settings}, POINTS) if settings is not None else None
     found: Found | None = None
     losses = []
     for _ in range(steps):
@@ -103,7 +104,7 @@ def test_several_optimizers_of_a_step_make_their_updates_side_by_side() -> None:
 
 def test_an_optimizer_that_makes_several_updates_in_a_step_is_left_alone() -> None:
     one = torch.optim.SGD([nn.Parameter(torch.zeros(1))])
-    assert Beside(SwitchedSettings(own_settings(), "cpu"), [one, one], own_settings()).step_ended() == (
+    assert Beside(SwitchedSettings(own_settings(), "cpu"), [one, one], own_settings(), POINTS).step_ended() == (
         "an optimizer makes several updates in a step"
     )
 
@@ -144,7 +145,7 @@ def test_gradients_are_those_at_outputs_that_differ(monkeypatch: pytest.MonkeyPa
     switched = SwitchedSettings(own_settings(), "cpu")
     switched.equip_model(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    beside = Beside(switched, [optimizer], {**own_settings(), "layout.channels_last": True})
+    beside = Beside(switched, [optimizer], {**own_settings(), "layout.channels_last": True}, POINTS)
     beside.backward_begins(functional.cross_entropy(model(inputs), labels))
     assert beside._computed is not None
     own, others = (torch.cat([one.flatten() for one in each if one is not None]) for each in beside._computed)

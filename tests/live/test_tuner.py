@@ -375,7 +375,7 @@ def test_a_loss_that_rises_is_harm_only_if_updates_are_others_by_then() -> None:
     assert run.tuner.watch is not None
     assert run.tuner.watch.pairs > 8
 
-    later = iter((1e-9, 0.4))
+    later = iter((1e-9, 0.4, 0.4))  # at one point, then at all
     run = Run(usual, beside=lambda settings: rounded(next(later)), doubt=rises_at(800))
     assert run.best[790] == one_thread
     assert all(settings["threads.intra_op"] == 2 for settings, _ in run.steps[830:])

@@ -32,8 +32,8 @@ from autoaccel.runtime.script.switched import SwitchedSettings
 from autoaccel.runtime.trained_state import TrainedState, Values
 from autoaccel.runtime.updates import change
 
-POINTS, BATCHES = 3, 3
-"""As where two processes are compared: the median of points leaves out one that is not like the others."""
+BATCHES = 3
+"""At each point of the training, as where two processes are compared."""
 
 Optimizers = Sequence[torch.optim.Optimizer]
 Gradients = list[torch.Tensor | None]
@@ -63,15 +63,17 @@ class Beside:
     Whatever goes wrong in that is none of the script's business; `step_ended` says it.
     """
 
-    def __init__(self, switched: SwitchedSettings, optimizers: Optimizers, settings: Settings) -> None:
+    def __init__(self, switched: SwitchedSettings, optimizers: Optimizers, settings: Settings, points: int) -> None:
         """Begin before a step.
 
         Args:
             switched: The script's settings, which hold meanwhile.
             optimizers: That make its updates, in their order; one that makes several stands there as often.
             settings: To be judged.
+            points: Of the training, at which they are.
         """
         self._switched = switched
+        self._wanted_points = points
         self._optimizers = optimizers
         self._settings = settings
         self._why_not = ""
@@ -205,7 +207,7 @@ class Beside:
         self._finite &= all(math.isfinite(one.error) for one in errors)
         self._errors += errors
         self._point = None
-        if self._points < POINTS:
+        if self._points < self._wanted_points:
             return None
         return UpdatesCompared(
             finite=self._finite,

@@ -115,12 +115,17 @@ class FollowedSteps(Boundary):
         )
         return TrainedState(models, optimizers) if plain and models and optimizers else None
 
-    def compute_beside(self, settings: Settings | None) -> None:
-        """Compute the next step's update under other settings as well; None: of the script's own alone."""
+    def compute_beside(self, settings: Settings | None, points: int) -> None:
+        """Compute the next step's update under other settings as well.
+
+        Args:
+            settings: None: the script's own alone.
+            points: Of the training, at which they are compared.
+        """
         if settings is None:
             self._beside = None
         elif self._beside is None:
-            self._beside = Beside(self._switched, self._updating, settings)
+            self._beside = Beside(self._switched, self._updating, settings, points)
 
     def beside(self) -> UpdatesCompared | str | None:
         """Return what updates beside say, once there are enough of them, or why they cannot be computed."""
