@@ -378,7 +378,7 @@ def build():
 """
     )
     (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
-    options = ("--budget", "2m", "--trainings", "1000", "--trials", "1", "--space", "workers.toml", "--output", "run")
+    options = ("--budget", "2m", "--trainings", "9999", "--trials", "1", "--space", "workers.toml", "--output", "run")
     done = autoaccel("tune", write_model(code), *options, cwd=tmp_path)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert "no profile could be taken" in done.stdout and "not under a profiler" in done.stdout
@@ -420,7 +420,7 @@ def test_a_program_that_tunes_itself_while_it_is_tuned_is_told(write_model: Writ
 
 @pytest.mark.long
 def test_settings_that_break_the_metric_never_win(write_model: WriteModel, tmp_path: Path) -> None:
-    """A candidate that is faster, but trains to another metric, is kept as infeasible and not chosen."""
+    """A candidate that is faster, but whose updates are others, is told of and not chosen."""
     code = """
     import time
 
@@ -445,8 +445,7 @@ def test_settings_that_break_the_metric_never_win(write_model: WriteModel, tmp_p
     assert [trial["again"] for trial in trials] == [False, True]
     for trial in trials:
         assert trial["comparison"]["verdict"] == "faster"
-        assert trial["feasible"] is False
-        assert trial["accuracy"]["drop_high"] > 0.05
+        assert trial["accuracy"]["rounding"]["verdict"] == "too large"
     assert (tmp_path / "run" / "report.html").exists()
 
 
