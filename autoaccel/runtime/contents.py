@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import struct
 import zlib
 from collections.abc import Hashable, Iterable, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy
@@ -23,6 +26,12 @@ from autoaccel.runtime.held import (
 
 _WHOLE_BYTES = 64 << 20  # of numbers that are compared one by one; of more, a few
 _SAMPLED = 4096
+_POINTER_BYTES = struct.calcsize("P")
+_TOLD = (*PLAIN, torch.Tensor, numpy.ndarray, functools.partial, functools._lru_cache_wrapper, FunctionType, MethodType)
+"""What has a value, or parts that are walked through."""
+_UNCHANGING = (BuiltinFunctionType, ModuleType, type, range, slice)
+_OF_UNCHANGING = frozenset({"torch", "numpy", "re", "datetime", "pyarrow", "_thread", "_abc"})
+"""Packages whose objects of C, beside those that are told, say nothing of samples, or stay what they are."""
 
 
 class Kept(NamedTuple):
@@ -61,25 +70,44 @@ class Contents:
         Args:
             roots: What it is reached from.
         """
-        self._held = [(held.name, held.thing, _value(held.thing)) for held in walk(roots)]
-        self.is_whole = len(self._held) < MAX_LOOKED_INTO and not any(_hides(thing) for _, thing, _ in self._held)
+        held = list(walk(roots))
+        self._things = [one.thing for one in held]
+        self._values = [_value(one) for one in self._things]
+        looked_into = sum(not isinstance(one, PLAIN) for one in self._things)
+        self.is_whole = looked_into < MAX_LOOKED_INTO and not any(one.is_cut or _hides(one.thing) for one in held)
         """Whether nothing of it was left out."""
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same objects that hold the same."""
-        if not isinstance(other, Contents) or len(self._held) != len(other._held):
+        if not isinstance(other, Contents) or self._values != other._values:
             return False
         return all(
-            one[0] == two[0] and one[2] == two[2] and (one[1] is two[1] or isinstance(one[1], PLAIN))
-            for one, two in zip(self._held, other._held, strict=True)
+            one is two or (isinstance(one, PLAIN) and one == two)
+            for one, two in zip(self._things, other._things, strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]  # what it holds changes
 
 
 def _hides(thing: Any) -> bool:
-    """Whether a collection has more elements than are looked at one by one, and needs to."""
-    return isinstance(thing, (Mapping, *COLLECTIONS)) and len(thing) > MAX_OF_ONE and _hash_of(thing) is None
+    """Whether a thing may change without a change of its value, or of what can be reached from it."""
+    if isinstance(thing, (Mapping, *COLLECTIONS)):
+        return len(thing) > MAX_OF_ONE and _hash_of(thing) is None
+    if isinstance(thing, numpy.ndarray) and not isinstance(thing, numpy.memmap):
+        return bool(thing.dtype.hasobject or thing.nbytes > _WHOLE_BYTES)
+    return not isinstance(thing, (*_TOLD, *_UNCHANGING)) and any(map(_is_of_c, type(thing).__mro__[:-1]))
+
+
+def _is_of_c(kind: type) -> bool:
+    """Whether objects of a class have room for what Python does not see: more than for attributes and slots."""
+    if (kind.__module__ or "").partition(".")[0] in _OF_UNCHANGING:
+        return False
+    base: Any = kind.__base__
+    slots = vars(kind).get("__slots__", ())
+    pointers = len({slots} if isinstance(slots, str) else set(slots) - {"__dict__", "__weakref__"})
+    pointers += kind.__dictoffset__ != base.__dictoffset__
+    pointers += kind.__weakrefoffset__ != base.__weakrefoffset__
+    return bool(kind.__basicsize__ > base.__basicsize__ + pointers * _POINTER_BYTES or kind.__itemsize__)
 
 
 def _value(thing: Any) -> Hashable | None:
@@ -106,7 +134,9 @@ def _hash_of(many: Any) -> int | None:
     if not isinstance(next(iter(values), None), (*PLAIN, tuple)):
         return None
     with contextlib.suppress(TypeError):  # something in it has no hash
-        return hash(frozenset(values) if isinstance(many, (set, frozenset)) else tuple(values))
+        if isinstance(many, (set, frozenset)):
+            return hash(frozenset(many))
+        return hash(tuple(many.items() if isinstance(many, Mapping) else many))
     return None
 
 

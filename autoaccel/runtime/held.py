@@ -53,6 +53,7 @@ class Held(NamedTuple):
     name: str
     thing: Any
     holder: Any = None  # the object that has it as an attribute, or in a collection; None for what the walk begins with
+    is_cut: bool = False  # whether the walk ends at it, though it has parts
 
 
 def walk(roots: Iterable[Any]) -> Iterator[Held]:
@@ -71,7 +72,7 @@ def walk(roots: Iterable[Any]) -> Iterator[Held]:
         if id(held.thing) in seen:
             continue
         seen[id(held.thing)] = held.thing
-        yield held
+        yield held if depth < _DEEPEST else held._replace(is_cut=next(_parts(held), None) is not None)
         if depth < _DEEPEST:
             is_within = held.holder is not None and isinstance(held.thing, (Mapping, *COLLECTIONS))
             holder = held.holder if is_within else held.thing

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import array
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -33,6 +35,7 @@ class Rows(Dataset[Any]):
         self.rows = rows
         self.named = {f"row {number}": (number, "a") for number in range(300)}
         self.transform: Callable[[Any], Any] = nn.Sequential(Dropped(0.1))
+        self.text = "a" * 2000 + "b"
         self.tensors = TensorDataset(torch.zeros(20, 3), torch.zeros(20))
 
     def __len__(self) -> int:
@@ -54,6 +57,8 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "one of many in a table": lambda rows: rows.named.update({"row 250": (0, "b")}),
     "the function that transforms": lambda rows: setattr(rows, "transform", weaker),
     "how likely a transform is": lambda rows: setattr(rows.transform[0], "p", 0.9),
+    "what it is called": lambda rows: rows.named.update({"row 7": (8, "a"), "row 8": (7, "a")}),
+    "the end of a text": lambda rows: setattr(rows, "text", "a" * 2000 + "c"),
     "which samples": lambda rows: rows.rows.pop(),
 }
 
@@ -70,7 +75,22 @@ def test_whatever_changes_is_seen(change: Callable[[Any], object]) -> None:
     assert before != Contents([rows])
 
 
-@pytest.mark.parametrize("rows", [[{"label": 0} for _ in range(200)], [[torch.zeros(1)] for _ in range(2000)]])
+def nested(depth: int) -> Any:
+    """Return a list in a list, and so on."""
+    return [nested(depth - 1)] if depth else [0]
+
+
+HIDDEN: dict[str, Any] = {
+    "many tables": [{"label": 0} for _ in range(200)],
+    "many lists": [[torch.zeros(1)] for _ in range(2000)],
+    "objects in an array": numpy.array([{"label": 0}], dtype=object),
+    "what lies deep": nested(8),
+    "bytes that can be changed": memoryview(bytearray(8)),
+    "objects of C": [array.array("d", [0.0])],
+}
+
+
+@pytest.mark.parametrize("rows", HIDDEN.values(), ids=HIDDEN)
 def test_what_is_not_seen_as_a_whole_is_not_taken_to_be_the_same(rows: Any) -> None:
     assert not Contents([Rows(rows)]).is_whole
 

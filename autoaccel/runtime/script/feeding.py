@@ -20,7 +20,7 @@ from torch.utils.data import dataloader as torch_loaders
 
 from autoaccel.records.script import LoaderKey
 from autoaccel.runtime.script.events import put
-from autoaccel.runtime.script.lending import Indices, LoadedBy, Workers
+from autoaccel.runtime.script.lending import Indices, LoadedBy, LoadingWorkers
 from autoaccel.runtime.script.numbering import key_of
 
 _TIMED = 64  # batches, the last ones, that say what loading takes
@@ -54,7 +54,7 @@ class Feeds:
         self._process = os.getpid()
         self._wanted = LoadedBy()
         self._begun: WeakKeyDictionary[Any, _Feed] = WeakKeyDictionary()  # by iterator
-        self._idle: WeakKeyDictionary[DataLoader[Any], Workers] = WeakKeyDictionary()  # between two epochs
+        self._between_epochs: WeakKeyDictionary[DataLoader[Any], LoadingWorkers] = WeakKeyDictionary()
         self._fed: LoaderKey | None = None  # of the loader whose batches workers may load
         self._dataset: Any = None  # of it; another's samples were not looked at
         self._tell_next: Callable[[LoadedHere], None] | None = None
@@ -70,7 +70,7 @@ class Feeds:
             if type(iterator) is alone and isinstance(loader, DataLoader) and os.getpid() == self._process:
                 # Whatever a dataset of the user's raises that is asked for its length.
                 with contextlib.suppress(Exception):
-                    self._begun[iterator] = _Feed(loader, self._idle.pop(loader, None))
+                    self._begun[iterator] = _Feed(loader, self._between_epochs.pop(loader, None))
 
         self._ends = [
             put(kind, "__init__", begins),
@@ -105,9 +105,9 @@ class Feeds:
         """Hear of nothing more; the script's own process loads what comes next, and what workers have begun."""
         for feed in list(self._begun.values()):
             feed.take_back()
-        for workers in list(self._idle.values()):
+        for workers in list(self._between_epochs.values()):
             workers.end()
-        self._idle.clear()
+        self._between_epochs.clear()
         for end in reversed(self._ends):
             end()
 
@@ -146,7 +146,7 @@ class Feeds:
             return self._own_next(iterator)
         except StopIteration:
             if (workers := feed.ended()) is not None:
-                self._idle[feed.loader] = workers
+                self._between_epochs[feed.loader] = workers
             raise
 
     def _time(self, key: LoaderKey, iterator: Any) -> Any:
@@ -167,7 +167,7 @@ class _Given(NamedTuple):
 class _Feed:
     """What one iterator over a loader gives, whoever loads it."""
 
-    def __init__(self, loader: DataLoader[Any], workers: Workers | None) -> None:
+    def __init__(self, loader: DataLoader[Any], workers: LoadingWorkers | None) -> None:
         """Begin before its first batch.
 
         Args:
@@ -178,6 +178,7 @@ class _Feed:
         self.key = key_of(loader)
         self._indices: Indices | None = None  # None as long as the iterator asks the sampler itself
         self._workers = workers
+        self._are_of_another_epoch = workers is not None
         self._filling = 0  # batches until workers load as fast as they are asked
         self._idle = 0  # batches that were loaded while they had nothing to do
 
@@ -208,7 +209,7 @@ class _Feed:
                     with contextlib.suppress(StopIteration):
                         batch = self._workers.next_batch()
                         self._filling = max(0, self._filling - 1)
-                        return _Given(batch, wanted == self._workers.are and not self._filling)
+                        return _Given(batch, self._workers.go_on and not self._filling)
                 elif not wanted.processes:
                     self._idle += 1
                     if self._idle >= _IDLE_BATCHES:
@@ -223,12 +224,13 @@ class _Feed:
     def _hand_out(self, iterator: Any, indices: Indices, wanted: LoadedBy, is_first: bool) -> bool:
         """Hand workers the indices that come next; return whether there are any."""
         workers = self._workers
-        if workers is not None and (wanted != workers.are or (is_first and not workers.know_all(self.loader))):
+        if workers is not None and (wanted != workers.are or self._know_too_little(workers)):
             self.close()
             workers = None
+        self._are_of_another_epoch = False
         if workers is None:
             # Seeded by the number that the script's own iterator has drawn for workers, if it had any.
-            workers = self._workers = Workers(self.loader, indices, wanted, iterator._base_seed)
+            workers = self._workers = LoadingWorkers(self.loader, indices, wanted, iterator._base_seed)
         else:
             workers.hand_out(indices)
         self._idle = 0
@@ -236,13 +238,16 @@ class _Feed:
         self._filling = 0 if is_first else wanted.processes * wanted.prefetch
         return workers.are_busy
 
+    def _know_too_little(self, workers: LoadingWorkers) -> bool:
+        return self._are_of_another_epoch and not workers.know_all(self.loader)
+
     def take_back(self) -> None:
         """End the workers; what they were to load comes next, whoever loads it."""
         if self._workers is not None:
             self._workers.take_back()
         self.close()
 
-    def ended(self) -> Workers | None:
+    def ended(self) -> LoadingWorkers | None:
         """Return the workers, which have nothing left to load: for the next epoch."""
         workers, self._workers = self._workers, None
         return workers

@@ -25,7 +25,7 @@ class LoadedBy(NamedTuple):
     prefetch: int = 2  # batches that each has ready
 
 
-class Workers:
+class LoadingWorkers:
     """Workers of a loader, forked from the script's process."""
 
     def __init__(self, loader: DataLoader[Any], indices: Indices, are: LoadedBy, seed: int) -> None:
@@ -54,6 +54,11 @@ class Workers:
         self._batches._worker_pids_set = False
         self.are_busy = bool(self._lent.out)
         """Whether somebody may ask them for a batch."""
+
+    @property
+    def go_on(self) -> bool:
+        """Whether they begin another batch for each that they give."""
+        return not self._lent.stops
 
     def hand_no_more(self) -> None:
         """Let them end what they have begun."""

@@ -232,5 +232,14 @@ def test_workers_stay_from_epoch_to_epoch_until_what_they_load_changes(feeds: Fe
     assert processes[0] == processes[1] != processes[2] == processes[3]
     assert sums == [1830, 1830, 5490, 5490]
     assert os.getpid() not in set().union(*processes)
+    # Also where the script's own process loads the first batches of an epoch.
+    dataset.factor = 5
+    feeds.load_by(LoadedBy())
+    rest = iter(loader)
+    assert int(next(rest)[0, 1]) == os.getpid()
+    feeds.load_by(LoadedBy(2))
+    found = list(rest)
+    assert {int(batch[0, 1]) for batch in found}.isdisjoint({os.getpid(), *processes[3]})
+    assert all(int(number) % 5 == 0 for batch in found for number in batch[:, 0])
     feeds.end()
     assert not torch.multiprocessing.active_children()
