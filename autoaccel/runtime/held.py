@@ -41,6 +41,7 @@ _READS = frozenset(
 _READS_GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 
 COLLECTIONS = (tuple, list, set, frozenset, collections.deque)
+_OF_MODULES = frozenset(vars(torch.nn.Module()))
 PLAIN = (str, bytes, int, float, complex, bool, type(None))
 _ANY_NAME = frozenset(
     {"getattr", "vars", "__dict__", "__getattribute__"}
@@ -194,7 +195,8 @@ def _parts(held: Held) -> Iterator[tuple[str, Any]]:
     if isinstance(thing, (torch.Tensor, numpy.ndarray, ModuleType, type, torch.Generator)):
         return
     if isinstance(thing, torch.nn.Module):  # a transform, mostly; what a large model is made of is too much
-        parts = {**thing._modules, **{name: value for name, value in vars(thing).items() if not name.startswith("_")}}
+        own = {name: value for name, value in vars(thing).items() if name not in _OF_MODULES or name == "training"}
+        parts = {**thing._parameters, **thing._buffers, **thing._modules, **own}
         yield from ((f"{name}.{part}", value) for part, value in itertools.islice(parts.items(), MAX_OF_ONE))
         yield from ((f"{name}.{function.__name__}", function) for function in functions_of(type(thing)))
         return

@@ -49,7 +49,7 @@ def test_one_that_follows_is_looked_at_and_begins_with_what_was_found_before(tmp
     )
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.split()
-    assert first.endswith("+++")
+    assert first[-60:].count("+") > 20  # blocks of own settings come now and then, to its end
     # It is another training from its second update on: nobody knows whether its updates stand channels last.
     assert second[2:5] == "---"
     assert second[60:].count("+") > 1500

@@ -22,6 +22,8 @@ class Dropped(nn.Module):
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
+        self._size = 3
+        self.register_buffer("mean", torch.zeros(3))
 
     def forward(self, row: Any) -> Any:
         """Return it."""
@@ -59,6 +61,9 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "how likely a transform is": lambda rows: setattr(rows.transform[0], "p", 0.9),
     "what it is called": lambda rows: rows.named.update({"row 7": (8, "a"), "row 8": (7, "a")}),
     "the end of a text": lambda rows: setattr(rows, "text", "a" * 2000 + "c"),
+    "what a transform keeps to itself": lambda rows: setattr(rows.transform[0], "_size", 4),
+    "what a transform has computed": lambda rows: rows.transform[0].mean.add_(1),
+    "whether a transform is for training": lambda rows: rows.transform.eval(),
     "which samples": lambda rows: rows.rows.pop(),
 }
 
