@@ -60,7 +60,7 @@ def test_one_that_follows_is_looked_at_and_begins_with_what_was_found_before(tmp
     assert [(one.training, one.became) for one in tried] == [(1, "kept"), (2, "kept")]
     assert tried[1].comparison is None  # it was known already
     recipe = read_recipe(folder / "autoaccel-runs" / "train-1" / "recipe.json")
-    assert recipe.projection.planned_steps > 1700
+    assert recipe.projection.planned_steps > 800  # of the second, as many as were heard
 
 
 def step(optimizer: torch.optim.Optimizer, model: nn.Linear) -> None:
