@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from autoaccel.live.allowance import START_SECONDS, Allowance
-from autoaccel.live.blocks import StepTaken, StepWanted
+from autoaccel.live.blocks import POINTS, StepTaken, StepWanted
 from autoaccel.live.searching import LivePlan, Tried
 from autoaccel.live.tuner import LiveTuner
 from autoaccel.live.usual import UNKNOWN_DRIFT
@@ -54,6 +54,7 @@ class Run:
         self.tried: list[Tried] = []
         self.steps: list[tuple[Settings, float]] = []
         self.best: list[Settings] = []
+        self.points: list[int] = []  # at which each comparison of updates was asked for
         self.ended_after: int | None = None  # steps, from where on nobody looks
         self.tuner = LiveTuner(plan, Allowance(most), self.tried.append, random.Random(0))
         steps = self.tuner.steps()
@@ -66,6 +67,7 @@ class Run:
             if wanted is None:
                 continue
             found = beside(wanted.beside) if wanted.beside else None
+            self.points += [wanted.points] if wanted.beside else []
             try:
                 said = harm(settings, len(self.steps)), doubt(settings, len(self.steps))
                 wanted = steps.send(StepTaken(taken, found, *said, size(len(self.steps) - 1), system(settings)))
@@ -370,6 +372,7 @@ def test_a_loss_that_rises_is_harm_only_if_updates_are_others_by_then() -> None:
     run = Run(usual, beside=harmless, doubt=rises_at(800))
     one_thread = {**OWN, "threads.intra_op": 1}
     assert compared == [one_thread, one_thread]
+    assert run.points == [POINTS, 1]
     assert run.best[790] == run.tuner.best == one_thread
     assert [one.became for one in run.tried if one.settings == one_thread] == ["kept"]
     assert run.tuner.watch is not None
@@ -382,6 +385,7 @@ def test_a_loss_that_rises_is_harm_only_if_updates_are_others_by_then() -> None:
     (given_up,) = [one for one in run.tried if one.became == "given up"]
     assert given_up.harm == "the loss rose, and its updates are no longer those of your own settings"
     assert given_up.is_undone
+    assert run.points == [POINTS, 1, POINTS]
 
     answers = iter((rounded(1e-9), "the model has hooks"))
     run = Run(usual, beside=lambda settings: next(answers), doubt=rises_at(800))
